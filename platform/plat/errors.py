@@ -3,6 +3,7 @@
     PlatError                 shown as three lines: what, where, how to fix it; exit code 2
     ├── SpecError             an experiment file, an override or a config value is wrong
     │   ├── UnknownKey        it names a key that does not exist
+    │   ├── UnknownTrainer    it names a trainer that is not installed, or must not be imported
     │   └── PluginError       the code of a trainer, an environment, a builder or a check is wrong
     ├── HomeError             $PLAT_HOME cannot be used (unwritable, full, a file in the way)
     ├── StoreError            the MLflow store cannot be used (locked, newer version, unreachable)
@@ -59,6 +60,10 @@ class SpecError(PlatError):
 
 class UnknownKey(SpecError):
     """A key that exists in no run and no plug-in."""
+
+
+class UnknownTrainer(SpecError):
+    """A trainer that no installed package publishes, or that must not be imported."""
 
 
 class PluginError(SpecError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -39,3 +40,12 @@ def nothing_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A new SQLite store, to be copied: making one takes MLflow two seconds."""
     return ensure_sqlite(f"sqlite:///{tmp_path_factory.mktemp('store') / 'mlflow.db'}")
+
+
+@pytest.fixture
+def project(tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch, nothing_named: None) -> Path:
+    """The current folder, with a home that has a store."""
+    (tmp_path / "plat-home").mkdir()
+    shutil.copy(empty_store, tmp_path / "plat-home" / "mlflow.db")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path

@@ -205,3 +205,33 @@ def test_a_moved_home_goes_on(plat, swept):
     assert code == 0 and out.count("started") == 2
     assert not (swept / "here").exists()
     assert len(list((swept / "there" / "mlartifacts").rglob("config.yaml"))) == 8
+
+
+def test_runs_of_a_trainer_that_is_not_here_are_reported_from_their_bundle(
+    plat, nothing_named, empty_store, monkeypatch, tmp_path
+):
+    """Importing `plat_toy:SPEC` is allowed only where the runs are made."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("here", "there"):
+        (tmp_path / name).mkdir()
+        shutil.copy(empty_store, tmp_path / name / "mlflow.db")
+    text = "title: t\nbase: {trainer: 'plat_toy:SPEC'}\nmatrix: {train.iterations: [4, 5], seed: [0, 1, 2]}\n"
+    Path("toy.yaml").write_text(text)
+    assert plat("sweep", "toy.yaml", "--home", "here")[0] == 0
+    assert plat("export", "toy.yaml", "--out", "bundle", "--home", "here")[0] == 0
+    monkeypatch.setenv("PLAT_ALLOW_IMPORT", "0")
+    file = "bundle/experiments/toy.yaml"
+    code, _, err = plat("report", file, "--home", "there")
+    assert (
+        code == 2 and "this home has no run of train.iterations=4, seed=0" in err and "`plat import` its bundle" in err
+    )
+    assert plat("import", "bundle", "--home", "there")[0] == 0
+    code, out, err = plat("report", file, "--home", "there")
+    assert code == 0 and "train.iterations = 5" in out, err
+    for name in ("metrics.csv", "runs.csv", "learning_curves_success.png", "cells.json"):
+        assert (tmp_path / "here/reports/toy" / name).read_bytes() == (
+            tmp_path / "there/reports/toy" / name
+        ).read_bytes()
+    assert plat("status", file, "--home", "there")[1].startswith("toy: 6 done of 6")
+    code, _, err = plat("sweep", file, "--home", "there")
+    assert code == 2 and "--allow-import" in err

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from plat.app.home_runs import find_run, home_option
 from plat.app.messages import tell
-from plat.errors import PlatError, SpecError
+from plat.errors import PlatError, SpecError, UnknownTrainer
 from plat.store.home import Home
 from plat.store.index.indexed_runs import descriptions, states
 from plat.store.run_directory.paths import RunPaths
@@ -50,6 +50,7 @@ def load_experiments(
     without_file: str = "`plat run KEY=VALUE...` does one run without a file",
     of_a_run: str = OF_A_RUN,
     with_searches: bool = False,
+    from_home: bool = False,
 ) -> list[Experiment]:
     """Return the experiments named on the command line, each with all the overrides.
 
@@ -59,6 +60,7 @@ def load_experiments(
     without_file   the advice when no file is named; `{home}` in it becomes `--home DIR` where that is needed
     of_a_run       the advice when a run is named; `{id}` is its id, `{home}` as above
     with_searches  also take search files: as the runs that their trials have begun
+    from_home      also take files whose trainer is not installed: with the runs that the home has of them
     """
     from plat.spec.expansion.experiment import load_experiments as load_files
 
@@ -77,6 +79,10 @@ def load_experiments(
             raise SpecError(what, where=str(file), fix="save its text to a file, and name that")
     try:  # `tell` writes to stderr, because a program may read standard output
         return load_files(files, overrides, lambda file, number: tell(f"{file}: making {number:,} runs ..."))
+    except UnknownTrainer:
+        if not from_home:
+            raise
+        return [_recorded(Home.find(home), file, overrides) for file in files]
     except SpecError:
         if with_searches and any_search(files):
             return _load_all(Home.find(home), files, overrides)
@@ -85,6 +91,29 @@ def load_experiments(
                 raise SpecError("this is a search file", where=str(file), fix=f"plat tune {file}") from None
         _refuse_runs(files, Home.find(home), of_a_run)
         raise
+
+
+def _recorded(home: Home, file: Path, overrides: Sequence[str]) -> Experiment:
+    """Load an experiment file without its trainer: its runs are those that a home has, for example of a bundle.
+
+    Raises UnknownTrainer if the trainer is not installed and the home lacks a run, and what `load_experiment` raises.
+    """
+    from plat.spec.expansion.experiment import load_experiment
+
+    try:
+        return load_experiment(file, overrides)
+    except UnknownTrainer as error:
+        runs, unknown = runs_so_far(home, file.stem), error
+
+    def of_cell(labels: Mapping[str, Any]) -> Run:
+        for run in runs:
+            if all(name in run.axes and run.axes[name] == value for name, value in labels.items()):
+                return run
+        cell = ", ".join(f"{name}={value}" for name, value in labels.items())
+        what = f"{unknown.what}, and this home has no run of {cell}"
+        raise UnknownTrainer(what, where=unknown.where, fix=f"`plat import` its bundle, or: {unknown.fix}")
+
+    return load_experiment(file, overrides, recorded=of_cell)
 
 
 def _refuse_runs(files: Sequence[Path], home: Home, of_a_run: str) -> None:

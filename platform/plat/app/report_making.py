@@ -163,11 +163,13 @@ class Tolerant:
         from plat.spec.expansion.experiment import check_apart
 
         if not self.several:
-            return load_experiments([*map(str, files), *overrides], home=home, without_file=without_file)
+            return load_experiments(
+                [*map(str, files), *overrides], home=home, without_file=without_file, from_home=True
+            )
         loaded: list[Experiment] = []
 
         def load(file: Path) -> None:
-            (experiment,) = load_experiments([str(file), *overrides], home=home)
+            (experiment,) = load_experiments([str(file), *overrides], home=home, from_home=True)
             check_apart(experiment, loaded)
             loaded.append(experiment)
 

@@ -7,7 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from plat.spec.expansion.experiment import Experiment
+from plat.spec.expansion.run import Run
+from plat.spec.identity.run_code import named_code, run_code
 from plat.store.run_directory.state import STATES
+from plat.trainer.plugin_code import FILES
 from plat.words.states import RunStatus
 
 SYMBOLS: dict[str, str] = {
@@ -19,6 +22,7 @@ SYMBOLS: dict[str, str] = {
     RunStatus.INTERRUPTED: "◐",
     RunStatus.MISSING: "·",
 }
+MOST_FILES = 5  # named of those whose content is a part of a run's identity
 PER_CELL = 6  # runs drawn one by one in a cell of the matrix
 
 
@@ -47,7 +51,17 @@ def matrix_lines(experiment: Experiment, states: Mapping[str, str]) -> list[str]
         lines.append("in each cell " + ", ".join(inside))
     if bound:
         lines.append("given by the cell: " + ", ".join(bound))
+    if files := _files_of(experiment.runs[0]):
+        more = f" and {len(files) - MOST_FILES} more" if len(files) > MOST_FILES else ""
+        lines.append(f"code: {', '.join(files[:MOST_FILES])}{more}")
     return [*lines, *aligned(table if any(table[0]) else table[1:]), ""]  # a one-cell matrix has no heading
+
+
+def _files_of(run: Run) -> list[str]:
+    """Return the names of the files that the config of a run names, such as a script and the modules it imports."""
+    if FILES not in named_code(run.identity):
+        return []
+    return list(dict(run_code(run.trainer, run.config, run.identity)[FILES].files))
 
 
 def artifact_lines(experiments: Sequence[Experiment], states: Mapping[str, str]) -> list[str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from plat.errors import PluginError, SpecError
+from plat.errors import PluginError, SpecError, UnknownTrainer
 from plat.suggest import nearest, suggest
 from plat.switches import is_on
 from plat.trainer.plugins import ALLOW_IMPORT, load_plugin, published
@@ -209,7 +209,7 @@ def lazily(module: str, name: str) -> Callable[[], Any]:
 def find_trainer(name: str) -> TrainerSpec:
     """Return the trainer published under this name, or, if imports are allowed, the one at `module:ATTRIBUTE`.
 
-    Raises SpecError if there is none, or if imports are not allowed (`plat.trainer.plugins.ALLOW_IMPORT`): reading
+    Raises UnknownTrainer if there is none, or if imports are not allowed (`plat.trainer.plugins.ALLOW_IMPORT`): reading
     another person's experiment file must not run code that is not installed as a plug-in. Raises PluginError if the
     trainer's code cannot be imported, or its TrainerSpec is wrong.
     """
@@ -217,14 +217,14 @@ def find_trainer(name: str) -> TrainerSpec:
         return _import_trainer(name)
     trainers = published("plat.trainers")
     if name not in trainers:
-        raise SpecError(f"unknown trainer {name!r}", fix=suggest(name, trainers, "one of"))
+        raise UnknownTrainer(f"unknown trainer {name!r}", fix=suggest(name, trainers, "one of"))
     return _checked(load_plugin("plat.trainers", name), name)
 
 
 def _import_trainer(place: str) -> TrainerSpec:
     """Return a trainer that no installed package publishes: `package.module:ATTRIBUTE`."""
     if not is_on(ALLOW_IMPORT):
-        raise SpecError(
+        raise UnknownTrainer(
             f"the trainer {place!r} is not published by an installed package, and importing it would run its code",
             fix=f"if you trust it, add --allow-import (or set {ALLOW_IMPORT}=1); "
             "or publish it as an entry point of plat.trainers",

@@ -42,7 +42,7 @@ def runs(
     if columns is not None and not columns.replace(",", "").strip():
         what = "--columns names no column"
         raise SpecError(what, where=f"--columns {columns}", fix="for example --columns run,state")
-    experiments = load_experiments(arguments, required=False, home=home, with_searches=True)
+    experiments = load_experiments(arguments, required=False, home=home, with_searches=True, from_home=True)
     place = home_to_read(home)
     shown, chosen, is_empty = table_of_runs(place, experiments, where, columns, sort)
     if as_json:

@@ -42,7 +42,7 @@ def status(
     missing, at most 40. Exit code 3 when some failed.
     """
     place = home_to_read(home)
-    experiments = load_experiments(arguments, required=False, home=home, with_searches=True)
+    experiments = load_experiments(arguments, required=False, home=home, with_searches=True, from_home=True)
     standing = states_asked(place, experiments)
     if as_json:
         runs = [entry.as_json() for entry in described(place, experiments, standing)]

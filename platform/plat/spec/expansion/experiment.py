@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from plat.errors import SpecError
+from plat.errors import SpecError, UnknownTrainer
 from plat.spec.composition.schema import build, schema_of
 from plat.spec.expansion.conflicts import check_conflicts
 from plat.spec.expansion.matrix import Matrix
@@ -85,10 +85,16 @@ class Experiment:
         return f"{self.name}@{self.mark}" if self.mark else self.name
 
 
-def load_experiment(path: str | Path, overrides: Sequence[str] = (), slow: Slow | None = None) -> Experiment:
+def load_experiment(
+    path: str | Path,
+    overrides: Sequence[str] = (),
+    slow: Slow | None = None,
+    recorded: Callable[[Mapping[str, Any]], Run] | None = None,
+) -> Experiment:
     """Read one experiment file and make its runs. Raises SpecError, with the position in the file, for any mistake.
 
-    slow  called once, with the file and its number of runs, if making them takes longer than SLOW_SECONDS
+    slow      called once, with the file and its number of runs, if making them takes longer than SLOW_SECONDS
+    recorded  returns the run of a cell by its labels, in place of making it: for a trainer that is not installed
     """
     document = read(path)
     check_name(document)
@@ -107,7 +113,8 @@ def load_experiment(path: str | Path, overrides: Sequence[str] = (), slow: Slow 
             slow(document.path, len(cells))
             slow = None
         labels = {name: value.label for name, value in cell.items()}
-        run = maker.make(labels, [value.assignments for value in cell.values()], place)
+        assignments = [value.assignments for value in cell.values()]
+        run = maker.make(labels, assignments, place) if recorded is None else recorded(labels)
         positions.append((run.axes, run.id))
         runs.setdefault(run.id, run)
     if not runs:
@@ -162,11 +169,14 @@ def check_apart(experiment: Experiment, others: Sequence[Experiment]) -> None:
 def check_metric(name: str, runs: Iterable[Run], also: Iterable[str] = ()) -> None:
     """Raise SpecError, with the nearest name, if no run logs the metric `name`. `success` is always valid.
 
-    Every name is valid if the trainer of one of the runs does not list its metrics. The names in `also` are only
-    suggested in the error: they are not accepted here.
+    Every name is valid if the trainer of one of the runs does not list its metrics, or is not installed. The names in
+    `also` are only suggested in the error: they are not accepted here.
     """
     headlines = {run.trainer: run.headline for run in runs}
-    trainers = [find_trainer(trainer) for trainer in headlines]
+    try:
+        trainers = [find_trainer(trainer) for trainer in headlines]
+    except UnknownTrainer:
+        return
     if name == SUCCESS or not all(trainer.metrics for trainer in trainers):
         return
     logged = list(dict.fromkeys([*headlines.values(), *(metric for trainer in trainers for metric in trainer.metrics)]))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,15 +16,6 @@ import plat
 
 NUMBERS = ("value", "low", "high")
 Curves = dict[tuple[object, ...], dict[str, list[tuple[int, float]]]]  # labels of a run -> metric -> (step, number)
-
-
-@pytest.fixture
-def project(tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch, nothing_named: None) -> Path:
-    """The current folder, with a home that has a store."""
-    (tmp_path / "plat-home").mkdir()
-    shutil.copy(empty_store, tmp_path / "plat-home" / "mlflow.db")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,15 +10,6 @@ import pytest
 from plat.store.home import Home
 
 Verb = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def project(tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch, nothing_named: None) -> Path:
-    """The current folder, with a home that has a store."""
-    (tmp_path / "plat-home").mkdir()
-    shutil.copy(empty_store, tmp_path / "plat-home" / "mlflow.db")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def experiment(*lines: str) -> None:

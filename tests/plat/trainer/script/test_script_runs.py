@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -34,15 +33,6 @@ for step in range(first, 9):
         time.sleep(1)
         os.kill(os.getpid(), signal.SIGKILL)
 """
-
-
-@pytest.fixture
-def project(tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch, nothing_named: None) -> Path:
-    """The current folder, with a home that has a store."""
-    (tmp_path / "plat-home").mkdir()
-    shutil.copy(empty_store, tmp_path / "plat-home" / "mlflow.db")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def experiment(folder: Path, command: str, *lines: str, **axes: Any) -> Path:
