@@ -1,4 +1,4 @@
-"""Two scripts of `examples/` on a real SLURM and a real Ray (marked `cluster`), with a kill of their jobs."""
+"""Two scripts of `examples/` on a real SLURM and a real Ray, with a kill of their jobs; run by hand (`chaos`)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from plat.store.coordination.submissions import newest_record
 from plat.store.run_directory.paths import RunPaths
 from plat.store.run_directory.run_files import read_attempt_meta
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.chaos]  # two minutes: run by hand
 
 
 def kill_job_of_slurm(run: RunPaths) -> None:
