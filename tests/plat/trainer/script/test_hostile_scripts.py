@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from plat.characters import forbidden_character
 from plat.errors import RunError, SpecError
 from plat.runner.failures import classify
 from plat.trainer.script import process, spec, train
