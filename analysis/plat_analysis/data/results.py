@@ -133,6 +133,7 @@ class Results:
         self._headlines = {run.id: run.headline for run in experiment.runs}
         self.positions = [replace(by_id[run_id], axes=dict(axes)) for axes, run_id in experiment.cells]
         self._curves: dict[str, dict[str, Curve]] = {}
+        self._diverged: dict[tuple[str, str], int] = {}
         self._keys: tuple[NDArray[np.int32], dict[str, int]] | None = None  # see `_numbered`
         self._tables: dict[tuple[str, str], list[tuple[int, Any]]] = {}
         if frames is None:
@@ -177,12 +178,20 @@ class Results:
         if key not in self._curves:
             codes, numbers = self._numbered(self._metrics)
             rows = self._metrics.iloc[np.flatnonzero(codes == numbers.get(_stored_key(key, numbers), -1))]
-            rows = rows[rows["value"].notna()]
-            self._curves[key] = {
-                str(run): (part["step"].to_numpy(np.int64), part["value"].to_numpy(np.float64))
-                for run, part in rows.sort_values(["run_id", "step"]).groupby("run_id", sort=False)
-            }
+            self._curves[key] = {}
+            for run, part in rows.sort_values(["run_id", "step"]).groupby("run_id", sort=False):
+                steps, values = part["step"].to_numpy(np.int64), part["value"].to_numpy(np.float64)
+                is_number = ~np.isnan(values)
+                self._curves[key][str(run)] = steps[is_number], values[is_number]
+                if not np.isfinite(values[-1]):
+                    finite = np.flatnonzero(np.isfinite(values))
+                    self._diverged[str(run), key] = int(steps[finite[-1] + 1] if len(finite) else steps[0])
         return self._curves[key].get(run_id, EMPTY)
+
+    def diverged(self, run_id: str, key: str) -> int | None:
+        """Return the step from which a metric is NaN or infinite to its end; None if its last value is a number."""
+        self.curve(run_id, key)
+        return self._diverged.get((run_id, self._headlines[run_id] if key == SUCCESS else key))
 
     def _numbered(self, metrics: pd.DataFrame) -> tuple[NDArray[np.int32], dict[str, int]]:
         """Return a number for each row's key, and key -> number; cached, because comparing texts is slow."""

@@ -37,6 +37,7 @@ Steps = NDArray[np.int64]
 Values = NDArray[np.float64]
 UNMEASURED = Absent("not measured")
 SHOWN = ("percent", "digits")
+OF_LAST = ("median_of_last", "mean_of_last")
 MOST_DIGITS = 10
 
 
@@ -168,6 +169,10 @@ def _measure(metrics: Sequence[str], joint: str, way: str, given: Any) -> Callab
     """Return what measures a run: a number of the curve of `metrics`, joined at the steps that all of them have."""
 
     def of(results: Results, run: RunView) -> Measurement | Absent:
+        if way in OF_LAST or (way == "at" and given == "end"):
+            for metric in metrics:
+                if (step := results.diverged(run.id, metric)) is not None:
+                    return Absent(f"{metric} is no finite number from step {step} on")
         curves, value = [results.curve(run.id, metric) for metric in metrics], given
         steps = reduce(np.intersect1d, [at for at, _ in curves])
         if not len(steps):

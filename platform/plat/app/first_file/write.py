@@ -130,11 +130,11 @@ def _example(used: list[Placed]) -> tuple[str, list[str]] | None:
 
 def _claim(used: list[Placed]) -> Iterator[str]:
     axis = _example(used)
-    what = f"The first {axis[0]}" if axis else "The first value"
+    what = f"The second {axis[0]}" if axis else "The second value"
     yield "# What you expect, which plat judges from five seeds on:"
     yield "# claims:"
-    yield "#   - id: first-is-higher"
-    yield f"#     says: {what} ends with a higher loss than the second."
+    yield "#   - id: second-is-higher"
+    yield f"#     says: {what} ends with a higher loss than the first."
     yield "#     check: mean_delta_positive"
     yield "#     measure: {metric: loss}"
     yield "#     smallest: 0.1  # the smallest difference of interest"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from plat.app.recorded.choice import Choice
-from plat.app.recorded.foreign_run import ForeignRun, merged, text_values
+from plat.app.recorded.foreign_run import ForeignRun, text_values
 from plat.app.recorded.path_values import values_of
 from plat.errors import SpecError
 from plat.plain_files import read_text
@@ -53,7 +53,8 @@ def _run_of(path: Path, choice: Choice) -> ForeignRun:
     """Return the run of one file. Its values come from its path and from config files beside it."""
     header, rows = _rows(path)
     step = _step_column(path, header, choice)
-    history = merged((_step(path, row, step, index), _numbers(row, {step})) for index, row in enumerate(rows, start=1))
+    fix = "a file with several runs is imported alone, with --axes; join such files into one"
+    history = _history(path, rows, step, {step}, fix)
     return ForeignRun(str(path), values_of(path.with_suffix(""), path.parent), history, str(path))
 
 
@@ -69,13 +70,14 @@ def _runs_of_long(path: Path, choice: Choice) -> list[ForeignRun]:
     for texts, group in groups.items():
         values = dict(zip(keys, texts, strict=True))
         name = ", ".join(f"{key}={text}" for key, text in values.items())
-        history = _history(path, group, step, {step, *keys})
+        fix = "name the column that tells the runs apart: --seed KEY, or --axes A,B"
+        history = _history(path, group, step, {step, *keys}, fix)
         runs.append(ForeignRun(name, text_values(values), history, f"{path}:{group[0].line}"))
     return runs
 
 
-def _history(path: Path, rows: list[Row], step: str, left_out: set[str]) -> dict[int, dict[str, float]]:
-    """Return the metrics of one run of a long file. Raises SpecError if a metric has two numbers at one step."""
+def _history(path: Path, rows: list[Row], step: str, left_out: set[str], fix: str) -> dict[int, dict[str, float]]:
+    """Return the metrics of one run. Raises SpecError, with `fix`, if a metric has two numbers at one step."""
     history: dict[int, dict[str, float]] = {}
     lines: dict[int, int] = {}
     for index, row in enumerate(rows, start=1):
@@ -83,7 +85,6 @@ def _history(path: Path, rows: list[Row], step: str, left_out: set[str]) -> dict
         metrics = history.setdefault(at, {})
         if not metrics.keys().isdisjoint(numbers):
             what = f"lines {lines[at]} and {row.line} have the same values and the same step {at}"
-            fix = "name the column that tells the runs apart: --seed KEY, or --axes A,B"
             raise SpecError(what, where=f"{path}:{row.line}", fix=fix)
         metrics.update(numbers)
         lines[at] = row.line

@@ -15,6 +15,7 @@ CONFIGS = ("config.json", "config.yaml", "hparams.yaml", ".hydra/config.yaml")
 KEY = r"[A-Za-z][\w.]*"
 # A value ends at a separator that another `key=` follows: `lr=0.1-seed=2`, `lr=0.1,seed=2`, `lr=0.1_weight_decay=0`.
 PAIR = re.compile(rf"({KEY})=(.*?)(?=[-_,;& ]+{KEY}=|$)")
+SEED = re.compile(r"seed[-_]?(\d+)", re.IGNORECASE)  # a piece such as `seed3`
 NUMBER_TEXT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")  # YAML 1.1, which others write, reads 1e-3 as text
 
 
@@ -27,7 +28,8 @@ def values_of(path: PurePath, folder: Path) -> dict[str, Any]:
     for name in CONFIGS:
         if (folder / name).is_file():
             found |= _of_config(folder / name)
-    texts = {key: text for piece in path.parts for key, text in PAIR.findall(piece)}
+    seeds = [("seed", match[1]) for piece in path.parts if (match := SEED.fullmatch(piece))]
+    texts = dict([*seeds, *(pair for piece in path.parts for pair in PAIR.findall(piece))])
     return found | text_values(texts)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any
 
 from plat.app.recorded.axes import axes_of
@@ -55,6 +56,8 @@ def select(runs: Sequence[ForeignRun], choice: Choice) -> Selection:
         notes.append(f"no axis, because it only names the runs: {', '.join(left_out)} (--axes A,B chooses others)")
     values = [{axis: run.values.get(axis) for axis in axes} for run in kept]
     is_numbered = not seed_key or choice.seed == NO_SEED
+    if not seed_key and choice.seed != NO_SEED:
+        _check_folders(kept, values)
     seeds = _numbers(values) if is_numbered else [_seed(run, seed_key) for run in kept]
     found = [Recorded(*each) for each in zip(values, seeds, kept, strict=True)]
     _check_distinct(found)
@@ -101,6 +104,20 @@ def _numbers(values: Sequence[dict[str, Any]]) -> list[int]:
         numbers.append(seen[_alike(row)])
         seen[_alike(row)] += 1
     return numbers
+
+
+def _check_folders(runs: Sequence[ForeignRun], values: Sequence[dict[str, Any]]) -> None:
+    """Raise SpecError for files with equal values in folders of several files: the folders may be settings."""
+    groups: dict[str, dict[PurePath, list[ForeignRun]]] = {}
+    for run, row in zip(runs, values, strict=True):
+        if run.place.endswith(".csv"):
+            groups.setdefault(_alike(row), {}).setdefault(PurePath(run.place).parent, []).append(run)
+    for folders in groups.values():
+        if len(folders) > 1 and any(len(found) > 1 for found in folders.values()):
+            first, second = ((folder, found[0]) for folder, found in list(folders.items())[:2])
+            what = f"{first[1].place} and {second[1].place} have the same values, and are in different folders"
+            fix = f"if the folders are settings, say so in their names ({first[0].name} -> arm={first[0].name}); "
+            raise SpecError(what, where=second[1].place, fix=fix + "if all are runs of one setting: --seed none")
 
 
 def _check_distinct(runs: Sequence[Recorded]) -> None:

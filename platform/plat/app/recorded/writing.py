@@ -17,6 +17,8 @@ FOLDER = "-runs"  # after the name of the experiment file: the folder of its rec
 
 def check_free(file: Path, force: bool) -> None:
     """Raise SpecError if the file or its folder exists, unless `force`, or if they cannot be written there."""
+    if not file.name or file.is_dir():
+        raise SpecError("this is a folder, and no name of a file", where=str(file), fix="--out FOLDER/NAME.yaml")
     folder = _folder(file)
     if file.suffix not in (".yaml", ".yml"):
         raise SpecError("an experiment file ends in .yaml", where=str(file), fix=f"--out {file}.yaml")
@@ -27,7 +29,7 @@ def check_free(file: Path, force: bool) -> None:
             raise SpecError(
                 "it exists already", where=str(path), fix="--force replaces it; or name another: --out FILE"
             )
-    if file.is_dir() or (folder.exists() and not folder.is_dir()):
+    if folder.exists() and not folder.is_dir():
         raise SpecError("a file and a folder of runs are to be written, and one is the other", where=str(file))
     if others := [path.name for path in folder.glob("*") if path.suffix != SUFFIX]:
         what = f"the folder has files that no import wrote, such as {others[0]}"
@@ -35,7 +37,7 @@ def check_free(file: Path, force: bool) -> None:
 
 
 def write(file: Path, kind: str, selection: Selection) -> None:
-    """Write the experiment file and its folder of recordings. An earlier folder is replaced.
+    """Write the experiment file and its folder of recordings. An earlier file is kept as `NAME.yaml.old`.
 
     kind  the kind of source, for the title
 
@@ -58,6 +60,8 @@ def write(file: Path, kind: str, selection: Selection) -> None:
                 fix = "choose values that an experiment file can hold: --axes A,B"
                 raise SpecError(f"the runs make no experiment: {error.what}", where=error.where, fix=fix) from None
             publish_folder(scratch / folder.name, folder.absolute())
+            if file.exists():
+                os.replace(file, file.with_name(f"{file.name}.old"))  # it may have claims
             os.replace(scratch / file.name, file)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)

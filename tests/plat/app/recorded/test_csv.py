@@ -100,6 +100,21 @@ def test_configs_beside_the_files_and_runs_without_seed_or_step(plat, project, s
         ({}, ["no.csv"], "there is no such file"),
         ({"a/x.txt": ""}, ["a"], "the folder has no CSV file"),
         ({"a.csv": ""}, ["a.csv"], "the file has no rows"),
+        (
+            {f"{arm}/r{number}.csv": "loss\n1\n" for arm in "ab" for number in (0, 1)},
+            ["a", "b"],
+            r"in different folders.*a -> arm=a.*--seed none",
+        ),
+        (
+            {f"{arm}/seed{number}.csv": "loss\n1\n" for arm in "ab" for number in (0, 1)},
+            ["a", "b"],
+            r"same values and seed \(seed=0\)",
+        ),
+        (
+            {f"{name}.csv": "step,loss\n1,2\n1,3\n" for name in "ab"},
+            ["a.csv", "b.csv"],
+            r"same step 1.*join such files",
+        ),
         ({"a.csv": "lr,loss\n1,2\n"}, ["a.csv"], r"which columns are axes.*columns: lr, loss"),
         ({"a.csv": "lr,loss\n1,2\n"}, ["a.csv", "--axes", "rl"], r"no column 'rl'.*columns: lr, loss"),
         ({"a.csv": "lr,loss\n1,2\n"}, ["a.csv", "--axes", "lr", "--step", "t"], "no column 't'"),
