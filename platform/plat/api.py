@@ -79,7 +79,7 @@ def plan(files: Paths, overrides: Texts = (), *, home: str | None = None, jobs: 
 
     >>> made = plat.plan("experiments/quickstart.yaml", ["scale=smoke"])
     >>> len(made.rows), made.counts()["missing"]
-    (2, 2)
+    (10, 10)
     """
     from plat.app.checking import plan_checked
 

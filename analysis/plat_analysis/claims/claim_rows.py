@@ -149,6 +149,8 @@ def units_needed(rows: Sequence[tuple[Estimate, float]], level: float, digits: i
         [e.deviation if e.error is None else e.error * e.units**0.5 for e in estimates if e.deviation is not None]
     )
     units = "builds" if any(estimate.about == SUCH_BUILDS for estimate in estimates) else "seeds"
+    if spread <= 1e-9 * max(abs(estimate.value or 0.0) for estimate in estimates):
+        return f"the change is the same in all {units}, which no test can judge: does the metric depend on the seed?"
     strata = [estimate.units - estimate.freedom for estimate in estimates if estimate.error is not None]
     builds = 1 if units == "builds" else max([1, *strata])
     fresh = "fresh " if any(estimate.judged for estimate in estimates) else ""  # the present ones were one look

@@ -62,9 +62,16 @@ class ChangeOptions(Comparison):
         return grid
 
     def parts(self, grid: Compared, row: str) -> dict[str, list[Cell]]:
-        """Return name -> the cells whose mean is judged: all of a row, or each of them alone (`Sokoban, grpo`)."""
+        """Return name -> the cells whose mean is judged: all of a row, or each of them alone (`Sokoban, grpo`).
+
+        The only row is named by its two sides: `lr = 0.01 against 0.1`.
+        """
         cells = grid.row(row)
-        return {f"{label(cell.column)}, {row}": [cell] for cell in cells} if self.by_column else {row: cells}
+        if self.by_column:
+            return {f"{label(cell.column)}, {row}": [cell] for cell in cells}
+        values = grid.results.experiment.axes.get(self.pair, ())
+        of = f", the first two of {len(values)} values" if len(values) > 2 else ""
+        return {row or f"{self.pair} = {grid.treatment} against {grid.baseline}{of}": cells}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,7 +24,7 @@ from plat_analysis.contrasts.comparison import Comparison, check_sides
 from plat_analysis.data.published import printed_table
 from plat_analysis.data.results import Results, RunView, spell
 from plat_analysis.facets import Facets, Layout, rows_or, two_conditions
-from plat_analysis.own_axes import own_axes
+from plat_analysis.own_axes import has_own_axes, own_axes
 from plat_analysis.plugins import builder_registry
 from plat_analysis.plugins.annotations import check_type, type_of
 from plat_analysis.quantities.metric import quantity
@@ -80,7 +80,7 @@ def _check_entry(
         checked.check_matrix()
     for name in unknown:  # report each at its position
         builder_registry.check_arguments(function, given, place(experiment, *path, name))
-    builder_registry.check_arguments(function, {**checked.own_axes, **given}, where)
+    builder_registry.check_arguments(function, checked.arguments_of_entry, where)
     checked.check_metrics()
     checked.check_measures()
     checked.check_smallest()
@@ -111,7 +111,12 @@ class _Entry:
         """Return the given arguments, and the defaults of the others."""
         parameters = self.parameters.items()
         defaults = {name: each.default for name, each in parameters if each.default is not each.empty}
-        return defaults | self.own_axes | {**self.given}
+        return defaults | self.arguments_of_entry
+
+    @cached_property
+    def arguments_of_entry(self) -> dict[str, Any]:
+        """Return the arguments that the entry gives, or that the axes of the experiment give for it."""
+        return {**self.own_axes, **self.given}
 
     @cached_property
     def own_axes(self) -> dict[str, Any]:
@@ -143,6 +148,12 @@ class _Entry:
 
     def check_axes_and_values(self) -> None:
         """Raise SpecError where an axis, one of its values, or the paper's table that `paper` names does not exist."""
+        if "treatment" in self.parameters and "pair" not in self.arguments_of_entry and has_own_axes(self.experiment):
+            raise SpecError(
+                "there are no two sides to compare: no axis of the matrix has two values",
+                where=place(self.experiment, *self.path),
+                fix="give an axis two values, or leave out the override that chose one of them",
+            )
         for name in [name for name in AXES if name in self.parameters]:
             with self._at(name):
                 _check_axes(self.experiment, name, self.arguments.get(name), default=name not in self.given)

@@ -153,6 +153,9 @@ def test_a_required_option_must_be_filled_in(plat: Verb) -> None:
     script("train.py", "import argparse\np = argparse.ArgumentParser()\np.add_argument('data')\np.parse_args()\n")
     code, out, _ = plat("init", "train.py")
     assert code == 0 and "The script requires a value for: data. Write it into train.yaml." in out
+    code, _, err = plat("plan", "train.yaml")
+    assert code == 2 and "data is still FILL_IN" in err
+    Path("train.yaml").write_text(Path("train.yaml").read_text().replace("FILL_IN", "digits"))
     assert planned(plat, "train.yaml") == 1
 
 

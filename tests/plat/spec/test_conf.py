@@ -63,10 +63,10 @@ def test_the_paper_scale_needs_a_trainer_that_is_named() -> None:
     assert "unknown trainer 'verll'" in caught.value.what and "embedded" in str(caught.value.fix)
 
 
-def test_two_hundred_random_runs_equal_hydra() -> None:
+def test_sixty_random_runs_equal_hydra() -> None:
     rng = random.Random(2604)
     chosen = []
-    for _ in range(200):
+    for _ in range(60):
         picked = {group: rng.choice(CONF.options[group]) for group in CONF.options if rng.random() < 0.7}
         if picked.get("scale") == "paper":
             picked["scale"] = "smoke"

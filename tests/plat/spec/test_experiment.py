@@ -185,7 +185,7 @@ def test_missing_values_are_asked_for(trainer: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "runs"), [("table4", 72), ("table4_released", 72), ("keep_rates", 4 * 4 * 4 * 7), ("quickstart", 2)]
+    ("name", "runs"), [("table4", 72), ("table4_released", 72), ("keep_rates", 4 * 4 * 4 * 7), ("quickstart", 10)]
 )
 @pytest.mark.parametrize("scale", ["laptop", "smoke"])
 def test_shipped_experiments(name: str, runs: int, scale: str) -> None:

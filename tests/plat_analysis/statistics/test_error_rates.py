@@ -118,9 +118,9 @@ def test_correlations_over_settings_that_have_nothing_to_do_with_each_other(simu
     monkeypatch.setattr(correlation, "RESAMPLED", 10)  # intervals are not asked for
     for case in part.CASES:
         if case.promised:
-            assert max(part.shares(case, 500)) <= most(0.025, 500), case
+            assert max(part.shares(case, 200)) <= most(0.025, 200), case
     for kind in ("clusters", "collapse"):  # runs are no units
-        assert min(part.shares(part.Case(kind, "runs"), 500)) > 0.1
+        assert min(part.shares(part.Case(kind, "runs"), 200)) > 0.1
     assert part.shares(part.Case("noise", "between"), 50)[0] > 0.5
     assert part.shares(part.Case("reversal", "between"), 50)[0] == 1.0
     assert part.shares(part.Case("reversal", "within"), 50)[1] == 1.0

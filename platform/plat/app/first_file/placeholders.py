@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from plat.app.first_file.flags import Flag
 from plat.spec.composition.pieces import OF_FILES
 from plat.trainer.script.command import OF_THE_RUN
-from plat.trainer.script.config import ScriptRunConfig
+from plat.trainer.script.config import TO_FILL_IN, ScriptRunConfig
 
 # The first part of a name that plat itself understands.
 TAKEN = {*OF_FILES, *OF_THE_RUN, *(field.name for field in dataclasses.fields(ScriptRunConfig))}
 SEEDS = ("seed", "random_seed", "rng_seed")
 _FOLDER = re.compile(r"(out|output|outputs|save|log|logs|logging|result|results|work|run|experiment)_?(dir|folder)")
 _CHECKPOINTS = re.compile(r"(checkpoint|checkpoints|ckpt|ckpts)_?(dir|folder)")
-TO_FILL_IN = "FILL_IN"
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 
 

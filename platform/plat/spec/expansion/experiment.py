@@ -119,6 +119,7 @@ def load_experiment(
         runs.setdefault(run.id, run)
     if not runs:
         raise SpecError("the matrix is empty: every run is excluded", where=place, fix="remove an `exclude` row")
+    _check_added(file.matrix, positions)
     paper = file.header["paper"]
     scales = dict.fromkeys(str(scale) for run in runs.values() if (scale := run.config.get("scale")))
     return Experiment(
@@ -231,6 +232,19 @@ def _as_axes(line: CommandLine, document: Document) -> CommandLine:
         else:
             assignments.append(assignment)
     return CommandLine(assignments, {name: (to_plain(values, place), place) for name, (values, place) in axes.items()})
+
+
+def _check_added(matrix: Matrix, positions: Sequence[tuple[dict[str, Any], str]]) -> None:
+    """Raise SpecError for an axis of the command line that changes no run, such as a time limit."""
+    for axis in matrix.axes:
+        if not axis.is_added or len(axis.values) < 2:
+            continue
+        runs: dict[str, set[str]] = {}
+        for labels, run_id in positions:
+            runs.setdefault(repr({name: labels[name] for name in labels if name != axis.name}), set()).add(run_id)
+        if all(len(ids) == 1 for ids in runs.values()):
+            what = f"{axis.name} makes no axis: runs with its values are the same run"
+            raise SpecError(what, where=axis.where, fix=f"give it one value: {axis.name}={axis.values[0].label}")
 
 
 def _mark(line: CommandLine, matrix: Matrix) -> str:

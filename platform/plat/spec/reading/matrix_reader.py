@@ -108,15 +108,15 @@ class MatrixReader:
         key_place = place if key_place is None else key_place
         if not values:
             raise _empty(name, place)
-        axis_values, seen = [], set()
+        axis_values, seen = [], set[Any]()
         for value, value_place in zip(values, places or [place] * len(values), strict=True):
             if isinstance(value, (dict, list)):
                 what = f"the axis {name!r} has a value that is not a scalar: {show(value)}"
                 fix = "name bundles of overrides in the file: `axis: {name: {key: value}}`"
                 raise SpecError(what, where=value_place, fix=fix)
-            if label_key(value) in seen and name not in self.zipped:
-                raise _twice(name, value, value_place)
-            seen.add(label_key(value))
+            if {label_key(value), str(value)} & seen and name not in self.zipped:
+                raise _twice(name, value, value_place)  # 1 and '1', too: a report cannot tell them apart
+            seen |= {label_key(value), str(value)}
             axis_values.append(AxisValue(value, (Assignment(name, value, value_place, key_place, of_axis=True),)))
         return Axis(name, tuple(axis_values), key_place)
 

@@ -11,6 +11,9 @@ TENSORBOARD = "tensorboard"  # the value of `script.metrics` for event files
 MLFLOW = "mlflow"  # that for what the script logs with MLflow's client
 
 
+TO_FILL_IN = "FILL_IN"  # what `plat init` writes for a value that it cannot know
+
+
 @dataclass
 class ScriptConfig:
     """The command and what plat must know about it."""

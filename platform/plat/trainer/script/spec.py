@@ -11,7 +11,7 @@ from plat.errors import SpecError
 from plat.extras import require_extra
 from plat.trainer.api import HEADLINE, TrainerSpec, lazily
 from plat.trainer.script.command import check_placeholders, words_of
-from plat.trainer.script.config import TENSORBOARD, ScriptRunConfig
+from plat.trainer.script.config import TENSORBOARD, TO_FILL_IN, ScriptRunConfig
 from plat.trainer.script.source_files import source_files
 
 
@@ -20,6 +20,9 @@ def validate(config: ScriptRunConfig) -> ScriptRunConfig:
     if not Path(config.script.folder).is_dir():
         raise SpecError(f"there is no folder {config.script.folder}", where="script.folder", fix="name one that exists")
     check_placeholders(config)
+    for name, value in config.args.items():
+        if value == TO_FILL_IN:
+            raise SpecError(f"{name} is still {TO_FILL_IN}", where=name, fix="write its value into the experiment file")
     metrics = Path(config.script.metrics)
     if metrics.is_absolute() or ".." in metrics.parts:
         fix = "name a file below PLAT_RUN_DIR, and let the script write it there: --out {run_dir}/metrics.csv"

@@ -14,8 +14,10 @@ from plat.app.first_file.flags import Flag
 from plat.app.first_file.placeholders import placed
 from plat.app.first_file.user_script import UserScript
 from plat.app.first_file.write import file_text
+from plat.errors import SpecError
 from plat.spec.expansion.experiment import load_experiment
 from plat.spec.reading.yaml_reader import read
+from plat.trainer.script.config import TO_FILL_IN
 from plat_analysis.plugins.entry_checking import check_entries
 
 NAMES = st.from_regex(r"[A-Za-z][A-Za-z0-9_.:-]{0,8}", fullmatch=True)
@@ -49,7 +51,12 @@ def test_every_text_can_be_planned(folder: Path, flags: list[Flag], name: str) -
     file = folder / "first.yaml"
     used, left = placed(flags)
     script = UserScript(folder / name, ("import json",))
-    file.write_text(file_text(script, "", used, left), encoding="utf-8")
+    text = file_text(script, "", used, left)
+    if TO_FILL_IN in text:
+        file.write_text(text, encoding="utf-8")
+        with pytest.raises(SpecError, match=f"is still {TO_FILL_IN}"):
+            load_experiment(file)
+    file.write_text(text.replace(TO_FILL_IN, "given"), encoding="utf-8")
     experiment = load_experiment(file)
     has_seed = any(one.placeholder == "seed" for one in used)
     assert len(experiment.runs) == (3 if has_seed else 1)

@@ -66,7 +66,7 @@ def found(line: str) -> list[str]:
         ("plat sweep mine.yaml mine.s", ["mine.size="]),
         ("plat sweep mine.yaml matrix.l", ["matrix.lr="]),
         ("plat sweep mine.yaml lr=", []),
-        ("plat run trainer=script script.st", ["script.step="]),
+        ("plat run trainer=script script.ste", ["script.step="]),
         ("plat run filter.ru", ["filter.rule="]),
         ("plat run matrix.filter.ru", ["matrix.filter.rule="]),
         ("plat options filter.ru", ["filter.rule"]),
