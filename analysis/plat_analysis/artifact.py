@@ -18,8 +18,9 @@ from plat_analysis.statistics.intervals import Estimate
 if TYPE_CHECKING:
     import matplotlib.figure
 
-# Style of a cell: `good` and `bad` are starred changes, `missing` is an absent number, `published` a paper's number.
-Tone = Literal["", "strong", "dim", "good", "bad", "missing", "published"]
+# Style of a cell: `good`, `bad` and `starred` (neither) are starred changes, `missing` is an absent number, `published` a
+# paper's number.
+Tone = Literal["", "strong", "dim", "good", "bad", "starred", "missing", "published"]
 DASH = "—"
 LETTERS = "abcdefghijklmnoprstuvwxyz"  # of marks; no q: Unicode has no superscript for it
 

@@ -12,7 +12,7 @@ from typing import Any
 from plat_analysis.artifact import Cell, Table
 from plat_analysis.shown_text import printable
 
-STARRED = ("good", "bad")  # tones shown by a star
+STARRED = ("good", "bad", "starred")  # tones shown by a star
 
 
 def groups(table: Table) -> list[tuple[str, int]]:

@@ -23,6 +23,7 @@ STYLES = {
     "strong": "bold",
     "dim": "bright_black",
     "good": "bold green",
+    "starred": "bold",
     "bad": "bold red",
     "missing": "yellow",
     "published": "cyan",

@@ -7,7 +7,7 @@ the same number), paired by build and seed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from plat.errors import SpecError
@@ -214,7 +214,10 @@ def _lines(
 
 
 def _value(estimate: Estimate, of: Quantity, signed: bool, marks: Marks) -> Cell:
-    return estimate_cell(estimate, of.digits, signed, mark=marks.of(estimate.note))
+    cell = estimate_cell(estimate, of.digits, signed, mark=marks.of(estimate.note))
+    if signed and of.factor == 1 and cell.tone in ("good", "bad"):  # more of a loss is not good
+        return replace(cell, tone="starred")
+    return cell
 
 
 def _bounds(estimate: Estimate, of: Quantity, signed: bool) -> Cell:

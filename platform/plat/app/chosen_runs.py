@@ -108,7 +108,8 @@ def table_of_runs(
     where        conditions as of `--where`
     columns      as of `--columns`, where `+NAME` adds one; None: the usual ones of which a run has a value, the axes
                  that vary, and the first metrics of runs without a success
-    sort         a column to sort by; `-KEY` reverses the order. Runs without a value are always last
+    sort         a column to sort by; `-KEY` reverses the order. Runs without a value are always last. Default: the
+                 order of the files; without a file the order of the names
 
     Raises SpecError for a condition or column that no run has.
     """
@@ -119,7 +120,9 @@ def table_of_runs(
     named = [name for name in asked if not name.startswith("+")] or _usual_columns(chosen or everything)
     shown = list(dict.fromkeys([*named, *(name.removeprefix("+") for name in asked if name.startswith("+"))]))
     _check_columns([*shown, *([sort.lstrip("-")] if sort else [])], everything)
-    return shown, _sorted_by(sort, chosen) if sort else chosen, not everything
+    if sort or not experiments:
+        chosen = _sorted_by(sort or "run", chosen)
+    return shown, chosen, not everything
 
 
 def _usual_columns(runs: Sequence[RunFacts]) -> list[str]:

@@ -114,6 +114,9 @@ def _rows(path: Path) -> tuple[list[str], list[Row]]:
         rows = list(_checked(path, cells, reader, fix))
     except (OSError, ValueError, csv.Error) as error:
         raise SpecError(f"the file cannot be read: {error}", where=str(path), fix=fix) from None
+    if len(cells) == 1 and (separator := next((mark for mark in ";\t|" if mark in cells[0]), None)):
+        what = f"the cells are separated by {separator!r}, and not by commas"
+        raise SpecError(what, where=f"{path}:1", fix="save the file with commas")
     if not rows:
         raise SpecError("the file has no rows", where=str(path), fix=fix)
     header = [name for name in cells if not INDEX.fullmatch(name)]

@@ -59,7 +59,8 @@ def status(
         for line in _summary(place, standing, experiments):
             print(fitted(f"  {line}"))
         shown, notes = _listed(standing, show_all)
-        rows = [_cells(entry) for entry in described(place, experiments, shown)]
+        entries = described(place, experiments, shown)
+        rows = [_cells(entry) for entry in (entries if experiments else sorted(entries, key=lambda entry: entry.name))]
         print(f"{table(COLUMNS, rows, drop_empty=True)}\n" if rows else "", end="")
         print(f"  not shown: {', '.join(notes)} (--all lists every run)\n" if notes else "", end="")
     return RUNS_FAILED if any(state.state == RunStatus.FAILED for state in standing.values()) else 0

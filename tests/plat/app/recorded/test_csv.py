@@ -100,6 +100,7 @@ def test_configs_beside_the_files_and_runs_without_seed_or_step(plat, project, s
         ({}, ["no.csv"], "there is no such file"),
         ({"a/x.txt": ""}, ["a"], "the folder has no CSV file"),
         ({"a.csv": ""}, ["a.csv"], "the file has no rows"),
+        ({"a.csv": "lr;loss\n1;2\n"}, ["a.csv"], "separated by ';', and not by commas"),
         (
             {f"{arm}/r{number}.csv": "loss\n1\n" for arm in "ab" for number in (0, 1)},
             ["a", "b"],

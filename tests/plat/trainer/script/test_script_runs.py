@@ -246,3 +246,13 @@ def test_an_axis_of_the_command_line_splits_tables_and_claims(project: Path, pla
     ]
     assert "lr = 2   20.4" in out and "reproduced  more/wd-0" in out and "reproduced  more/wd-1" in out
     assert "only: wd = 1" in out and len(runs_of(project)) == 20
+
+
+def test_a_run_that_diverges_has_no_value_at_its_end(project: Path, plat: Verb) -> None:
+    text = (
+        "import json, sys\nfor step in (1, 2, 3):\n    loss = 0.1 if step < 3 or sys.argv[1] == '1' else float('nan')\n"
+    )
+    Path("t.py").write_text(text + "    print(json.dumps({'step': step, 'loss': loss}))\n")
+    code, out, err = plat("sweep", experiment(project, "python t.py {lr}", lr=[1, 2], seed=[0, 1, 2]))
+    assert code == 0, err
+    assert "loss is no finite number from step 3 on" in out and "lr = 2" in out
