@@ -18,8 +18,8 @@ from plat_analysis.statistics.intervals import Estimate
 if TYPE_CHECKING:
     import matplotlib.figure
 
-# Style of a cell: `good`, `bad` and `starred` (neither) are starred changes, `missing` is an absent number, `published` a
-# paper's number.
+# Style of a cell: `good`, `bad` and `starred` (neither) are starred changes, `missing` is an absent number, `published`
+# a paper's number.
 Tone = Literal["", "strong", "dim", "good", "bad", "starred", "missing", "published"]
 DASH = "—"
 LETTERS = "abcdefghijklmnoprstuvwxyz"  # of marks; no q: Unicode has no superscript for it
