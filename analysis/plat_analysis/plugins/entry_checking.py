@@ -148,7 +148,9 @@ class _Entry:
 
     def check_axes_and_values(self) -> None:
         """Raise SpecError where an axis, one of its values, or the paper's table that `paper` names does not exist."""
-        if "treatment" in self.parameters and "pair" not in self.arguments_of_entry and has_own_axes(self.experiment):
+        pair = self.parameters.get("pair")
+        by_default = pair is not None and isinstance(pair.default, str) and "pair" not in self.arguments_of_entry
+        if by_default and "treatment" in self.parameters and has_own_axes(self.experiment):
             raise SpecError(
                 "there are no two sides to compare: no axis of the matrix has two values",
                 where=place(self.experiment, *self.path),
