@@ -10,6 +10,7 @@ from posixpath import normpath
 # File of the repository -> its page. All pages lie in one folder, as they do in docs/.
 PAGES = {
     "README.md": "index.md",
+    "examples/README.md": "examples.md",
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changes.md",
     "tools/site/python-api.md": "python-api.md",

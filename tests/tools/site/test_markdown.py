@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
-from tools.site.markdown import docstring_for_site, page_for_site
+from tools.site.markdown import PAGES, docstring_for_site, page_for_site
 
 
 def shown(text: str, page: str = "results.md") -> str:
@@ -51,3 +54,11 @@ def test_fields_of_a_docstring_become_a_list_and_examples_become_code():
 
 def test_text_after_an_example_is_text():
     assert docstring_for_site(">>> a\n1\n\nMore words.").splitlines()[-3:] == ["```", "", "More words."]
+
+
+def test_a_page_elsewhere_that_a_page_links_to_is_on_the_site() -> None:
+    """mkdocs ends with an assertion, without a name, if a page is added as a file."""
+    root = Path(__file__).parents[3]
+    for page in (root / "docs").glob("*.md"):
+        for link in re.findall(r"\]\(\.\./([\w/.-]+\.md)", page.read_text(encoding="utf-8")):
+            assert link in PAGES, f"{page.name} links to {link}"
