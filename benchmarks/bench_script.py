@@ -4,7 +4,7 @@
 
 A run's time is the median of those between the ends of consecutive runs of a sweep, so the start of plat and the report
 do not count. The further rows say what the difference is spent on: the disk (after a power cut, a done run has all its
-events and its result), and a process of its own for each run, which a crash or a leak of another run does not reach.
+events and its result), and a separate process for each run, so that a crash of one run does not reach another.
 """
 
 from __future__ import annotations

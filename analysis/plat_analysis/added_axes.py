@@ -40,7 +40,8 @@ def parts(experiment: Experiment, entry: Mapping[str, Any]) -> tuple[Part, ...]:
     An added axis that the entry itself names is not split. Without one that is split, the only part has all runs.
     """
     named = set(_texts(entry))
-    return _split(_ById(experiment), tuple(axis for axis in added_axes(experiment) if axis not in named))
+    axes = tuple(axis for axis in added_axes(experiment) if axis not in named)
+    return _split(_ById(experiment), axes) if axes else (Part(experiment),)
 
 
 class _ById:
@@ -59,8 +60,6 @@ class _ById:
 @lru_cache(maxsize=16)
 def _split(of: _ById, axes: tuple[str, ...]) -> tuple[Part, ...]:
     whole = of.experiment
-    if not axes:
-        return (Part(whole),)
     found = []
     for values in itertools.product(*(whole.axes[axis] for axis in axes)):
         chosen = dict(zip(axes, values, strict=True))

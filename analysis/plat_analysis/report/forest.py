@@ -20,7 +20,7 @@ COLOURS = {"reproduced": "#009E73", "partial": "#0072B2", "not_reproduced": "#D5
 def forest(claims: Sequence[Verdict]) -> Figure | None:
     """Return a figure with a panel for each claim that has intervals, in the claims' order; None if none has.
 
-    Each panel has an axis of its own, because claims have different units, and a line at zero.
+    Each panel has a separate axis, because claims have different units, and a line at zero.
     """
     shown = [verdict for verdict in claims if verdict.bounds and isinstance(verdict.value, Mapping)][:MOST_CLAIMS]
     if not shown:

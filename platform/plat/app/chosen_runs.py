@@ -106,8 +106,8 @@ def table_of_runs(
 
     experiments  the files whose runs are asked for; empty: all runs of the home
     where        conditions as of `--where`
-    columns      as of `--columns`, where `+NAME` adds one; None: the usual ones of which a run has a value, the axes
-                 that vary, and the first metrics of runs without a success
+    columns      as of `--columns`, where `+NAME` adds one. Default: the usual columns that have a value, the axes that
+                 vary, and for runs without a success their first metrics
     sort         a column to sort by; `-KEY` reverses the order. Runs without a value are always last. Default: the
                  order of the files; without a file the order of the names
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-DEEPEST = 10  # columns: a line that is indented further goes on with the help of the option above it
+DEEPEST = 10  # columns: a line that is indented further belongs to the help of the option above it
 NOT_OF_A_RUN = ("help", "version", "install-completion", "show-completion")
 NO_DEFAULT = ("", "None", "null", "==SUPPRESS==")
 
@@ -147,7 +147,7 @@ def _default(says: str) -> tuple[str | None, str]:
         depth += (says[end] in "([") - (says[end] in ")]")
         end += 1
     inside = says[begin.end() : end - 1 if not depth else end]
-    default = inside.split("; ")[0].strip()  # click goes on with the limits: `[default: 3; x>=1]`
+    default = inside.split("; ")[0].strip()  # click appends the limits: `[default: 3; x>=1]`
     if len(default) > 1 and default[0] == default[-1] and default[0] in "'\"":
         default = default[1:-1]
     return default, f"{says[: begin.start()].strip()} {says[end:].strip()}".strip()

@@ -82,7 +82,7 @@ def can_be_written(value: str) -> bool:
 
 
 def _free(name: str, used: set[str]) -> str:
-    """Return the name, changed until it is a key of its own: `a` and `a.b` cannot both be keys."""
+    """Return the name, changed until no other key contains it: `a` and `a.b` cannot both be keys."""
     top, dot, rest = name.partition(".")
     while top in TAKEN or not re.match(r"[A-Za-z_]", top) or any(_clash(f"{top}{dot}{rest}", one) for one in used):
         top += "_"

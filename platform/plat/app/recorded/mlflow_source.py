@@ -60,7 +60,7 @@ def _runs(uri: str, choice: Choice) -> list[ForeignRun]:
     if "://" not in uri or uri.startswith("file:"):
         os.environ.setdefault(FOLDERS, "true")
     if path := sqlite_path(uri):
-        schema_revision(path)  # MLflow would fill a database that is none of its own with tables
+        schema_revision(path)  # MLflow would write its tables into another program's database
     client: Any = mlflow_client(uri)
     experiments = {each.name: each.experiment_id for each in client.search_experiments()}
     name = _experiment(uri, client, experiments, choice.experiment)

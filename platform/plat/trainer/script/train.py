@@ -56,7 +56,7 @@ class Recorder:
             logged = self._waiting.popleft()
             if self.step is not None and logged.step < self.step:
                 what = f"the script logged step {logged.step} after step {self.step}"
-                raise RunError(what, fix="let steps rise; a script that starts again goes on from PLAT_CHECKPOINT_DIR")
+                raise RunError(what, fix="let steps rise; a script that starts again resumes from PLAT_CHECKPOINT_DIR")
             self._io.log(logged.step, logged.metrics)
             self.step = logged.step
 
