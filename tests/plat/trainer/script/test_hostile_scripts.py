@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from memory_io import MemoryIo
 
 from plat.characters import forbidden_character
 from plat.errors import RunError, SpecError
@@ -37,33 +38,16 @@ ENDS: dict[str, tuple[str, str, str]] = {  # name -> the script, the failure cla
 }
 
 
-class Io:
-    """A RunIO that keeps metrics in memory and never asks to stop."""
-
-    def __init__(self, files: Path) -> None:
-        self.files, self.logged = files, list[tuple[int, dict[str, float]]]()
-        files.mkdir(exist_ok=True)
-
-    def restore(self) -> None:
-        return None
-
-    def should_stop(self) -> bool:
-        return False
-
-    def log(self, step: int, metrics: dict[str, float]) -> None:
-        self.logged.append((step, metrics))
-
-
-Run = Callable[..., Io]
+Run = Callable[..., MemoryIo]
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     """Run the text of a script in a folder, and return what it logged."""
 
-    def train_it(text: str, command: str = "python hostile.py", **options: Any) -> Io:
+    def train_it(text: str, command: str = "python hostile.py", **options: Any) -> MemoryIo:
         (tmp_path / "hostile.py").write_text(text)
-        io: Any = Io(tmp_path / "files")
+        io: Any = MemoryIo(tmp_path / "files")
         script = ScriptConfig(command=command, folder=str(tmp_path), **{"grace": 0.2, **options})
         train.train(ScriptRunConfig(script=script), io)
         return io
@@ -158,5 +142,5 @@ def test_metrics_outside_of_the_run_are_refused(tmp_path: Path) -> None:
 def test_output_is_read_while_a_script_that_was_asked_to_stop_ends(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "import signal, sys, time\ndef end(*_):\n    for _ in range(40_000): print('{\"a\": 1}')\n    sys.exit()\n"
     text += "signal.signal(15, end)\nprint('{\"a\": 1}', flush=True)\nwhile True: time.sleep(1)\n"
-    monkeypatch.setattr(Io, "should_stop", lambda io: len(io.logged) > 0)
+    monkeypatch.setattr(MemoryIo, "should_stop", lambda io: len(io.logged) > 0)
     assert len(run(text, grace=30.0).logged) == 40_001

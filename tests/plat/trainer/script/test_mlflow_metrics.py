@@ -7,11 +7,11 @@ import os
 import sqlite3
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from memory_io import MemoryIo
 
 from plat.errors import RunError
 from plat.trainer.script import train
@@ -25,29 +25,10 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
 
 
-class Io:
-    """A RunIO that keeps metrics in memory."""
-
-    def __init__(self, root: Path, cache: Path) -> None:
-        self.files, self.cache, self.logged = root / "a folder", cache, list[tuple[int, dict[str, float]]]()
-        self.files.mkdir(exist_ok=True)
-        self.times = list[float]()
-
-    def restore(self) -> None:
-        return None
-
-    def should_stop(self) -> bool:
-        return False
-
-    def log(self, step: int, metrics: dict[str, float]) -> None:
-        self.logged.append((step, metrics))
-        self.times.append(time.monotonic())
-
-
-def run(root: Path, cache: Path, text: str) -> Io:
+def run(root: Path, cache: Path, text: str) -> MemoryIo:
     """Run a script that imports mlflow, and return what was logged."""
     (root / "train.py").write_text(f"import mlflow, os, time\n{text}")
-    io: Any = Io(root, cache)
+    io: Any = MemoryIo(root / "a folder", cache)
     script = ScriptConfig(command="python train.py", folder=str(root), metrics="mlflow")
     train.train(ScriptRunConfig(script=script), io)
     return io
