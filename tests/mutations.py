@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+DEMONSTRATIONS = "envs/plat_envs/stand_in/demonstrations.py"
 TRAINER = "platform/plat/trainer/embedded"
 SCHEMA = "platform/plat/trainer/run_config.py"
 COPIED = ("platform", "envs", "analysis", "experiments", "tests/frozen", "pyproject.toml")
@@ -102,9 +103,11 @@ MUTATIONS: dict[str, Callable[[Path], None]] = {
     ),
     "Adam betas of the base's training": Edit(TRAINER + "/base_model/supervised.py", "(0.9, 0.99)", "(0.9, 0.98)"),
     "decay of the base's learning rate": Edit(TRAINER + "/base_model/supervised.py", "(1 - step / base.steps)", "1.0"),
-    "mix of the demonstrations": Edit("envs/plat_envs/demonstrations.py", "_GOOD_MOVES = 0.7", "_GOOD_MOVES = 0.69"),
+    "mix of the demonstrations": Edit(DEMONSTRATIONS, "_GOOD_MOVES = 0.7", "_GOOD_MOVES = 0.69"),
     "share of useful templates": Edit(
-        "envs/plat_envs/demonstrations.py", "rng.random() < mix.usefulness", "rng.random() < 0.5 * mix.usefulness"
+        DEMONSTRATIONS,
+        "rng.random() < mix.usefulness",
+        "rng.random() < 0.5 * mix.usefulness",
     ),
     "shares of the splits": Edit(
         "envs/plat_envs/instances.py", '("base",) * 4 + ("train",) * 4', '("base",) * 3 + ("train",) * 5'
@@ -124,7 +127,7 @@ MUTATIONS: dict[str, Callable[[Path], None]] = {
     ),
     "temperature of evaluations": Edit(TRAINER + "/evaluate.py", "config.eval.temperature", "config.train.temperature"),
     "a `legacy` value": Edit(TRAINER + "/spec.py", '_rounding": "floor"', '_rounding": "round"'),
-    "version of an environment": Edit("envs/plat_envs/sokoban.py", 'version="', 'version="9'),
+    "version of an environment": Edit("envs/plat_envs/games/sokoban.py", 'version="', 'version="9'),
 }
 
 

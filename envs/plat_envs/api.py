@@ -1,7 +1,8 @@
 """The contract between an environment and its player (entry-point group `plat.environments`).
 
-In an episode `reset(seed)` returns the first observation and each `step(response)` the next one. An observation is a
-whole prompt with the full state (actions left included), so a player may see the current one only, or all of them.
+A session plays one episode after another: `reset(seed)` returns the first observation, each `step(response)` the next
+one, and `close()` ends the session. An observation is a whole prompt with the full state (actions left included), so a
+player may see the current one only, or all of them. `capabilities` has what an environment may offer beside these.
 
     compact   words of `vocabulary.WORDS` joined by single spaces; the prompt ends with `<think>`, so the response
               starts inside the think section: "reasoning </think> <answer> actions </answer>"
@@ -11,9 +12,8 @@ whole prompt with the full state (actions left included), so a player may see th
 
 from __future__ import annotations
 
-import random
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
@@ -22,12 +22,13 @@ from typing import Any, Protocol, get_type_hints
 from plat_envs.environment_errors import BadEnvironment, one_of
 
 RENDERINGS = ("compact", "chat")
-# What a reasoning states about its state, from nothing to much; wrong facts contradict the state.
-LEVELS = ("template", "one_fact", "several_facts", "wrong_facts")
 
 
 class Environment(Protocol):
-    """One game on text. Equal config, split, seed, noise and responses give equal observations, rewards and infos."""
+    """A session on text. Equal config, split, seed, noise and responses give equal observations, rewards and infos.
+
+    `reset` and `step` raise ServiceError if a service that the environment needs does not answer, after retries.
+    """
 
     instructions: str  # system message; "" in compact rendering
 
@@ -57,15 +58,22 @@ class Environment(Protocol):
         each turn with a valid format.
         """
 
-    def demonstrate(self, rng: random.Random, level: str, good: bool = True) -> str:
-        """Return a response for the current state with reasoning of this level (one of LEVELS). Does not play it.
+    def close(self) -> None:
+        """Give back what the session holds, such as a connection. It is not used afterwards."""
 
-        Facts are followed by a good action, wrong facts by a random one. `good` matters for templates only: True for a
-        good action, False for a random one.
-        """
 
-    def reasoning_level(self, reasoning: str) -> str | None:
-        """Return the level of a reasoning in the current state; None if it is neither a template nor states facts."""
+@dataclass(frozen=True)
+class Need:
+    """A file, a service or a program that runs of an environment need.
+
+    what    e.g. "a retrieval server at http://127.0.0.1:8000"
+    absent  why it cannot be used now; "" if it can
+    fix     the command that mends it
+    """
+
+    what: str
+    absent: str = ""
+    fix: str = ""
 
 
 @dataclass(frozen=True)
@@ -81,6 +89,8 @@ class EnvironmentSpec:
     plenty       lower bound on the different problems of a split under the default options (`config_type()`)
     code         identity of its code where it is no installed release; None: the hash of its files, so that a changed
                  file makes new runs
+    concurrent   True if sessions may be used in several threads at once, e.g. because they wait for a server
+    needs        config -> what its runs need beside this package, for `plat plan`
     """
 
     name: str
@@ -91,6 +101,8 @@ class EnvironmentSpec:
     countable: Callable[[Any], bool] = lambda config: True
     plenty: int = 0
     code: str | None = None
+    concurrent: bool = False
+    needs: Callable[[Any], Sequence[Need]] = lambda config: ()
 
 
 @lru_cache(maxsize=4)

@@ -1,4 +1,4 @@
-"""The error of the environments, and checks that raise it."""
+"""The errors of the environments, and checks that raise them."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ class BadEnvironment(Exception):
 
     def __str__(self) -> str:
         return " | ".join(part for part in (self.what, self.where, self.fix) if part)
+
+
+class ServiceError(BadEnvironment):
+    """A service that an environment needs does not answer, after retries. It ends the run, and is no observation."""
 
 
 def one_of(name: object, valid: Iterable[str]) -> str:

@@ -1,7 +1,7 @@
 """Measure the scripted policies: `python -m plat_envs.policies [TASK] [key=value ...] [--markdown]`.
 
-Prints the success of every policy of `plat_envs.scripted` with its 95 % interval (Wilson), for one task or for all. The
-instances and slips are those of an evaluation of a run.
+Prints the success of every policy of `plat_envs.stand_in.scripted` with its 95 % interval (Wilson), for one task or for
+all. The instances and slips are those of an evaluation of a run.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from statistics import NormalDist
 
 from plat_envs.api import configure, find_environment
 from plat_envs.environment_errors import BadEnvironment
-from plat_envs.episode import Episode
 from plat_envs.instances import SPLITS, evaluation_seeds
-from plat_envs.scripted import POLICIES, response
 from plat_envs.show import read_option
+from plat_envs.stand_in.scripted import POLICIES, response
+from plat_envs.turns.episode import Episode
 
 EVAL_SEED = 123  # the default of `eval.seed`
 ROWS: tuple[tuple[str, Mapping[str, object]], ...] = (
@@ -38,7 +38,7 @@ def fixed_instances(task: str, options: Mapping[str, object], split: str, count:
     spec = find_environment(task)
     environment = spec.make(configure(spec, options), split, "compact")
     if not isinstance(environment, Episode):
-        raise BadEnvironment(f"no policy is written for {task}", where="plat_envs/scripted.py")
+        raise BadEnvironment(f"no policy is written for {task}", where="plat_envs/stand_in/scripted.py")
     seeds = evaluation_seeds(environment, EVAL_SEED, count)
     distinct = len({environment.reset(seed) and environment.problem for seed in seeds})
     if distinct < count:

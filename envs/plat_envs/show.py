@@ -8,14 +8,15 @@ import random
 import sys
 from collections.abc import Sequence
 
-from plat_envs.api import LEVELS, RENDERINGS, make_environment
+from plat_envs.api import RENDERINGS, make_environment
+from plat_envs.capabilities import LEVELS, teacher
 from plat_envs.environment_errors import BadEnvironment
 from plat_envs.instances import SPLITS
 
 
 def show(task: str, seed: int, split: str, rendering: str, options: dict[str, object]) -> str:
     """Return the first prompt, a demonstration of each level and an episode as text. May raise BadEnvironment."""
-    environment = make_environment(task, options, split, rendering)
+    environment = teacher(make_environment(task, options, split, rendering), task)
     rng = random.Random(seed)
     prompt = environment.reset(seed)
     lines = [f"--- {task}: first prompt of ({split}, {seed})"]

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-FAILURE_CLASSES = ("oom", "nan", "timeout", "preempted", "node", "stalled", "disk", "error")
+FAILURE_CLASSES = ("oom", "nan", "timeout", "preempted", "node", "stalled", "disk", "service", "error")
 
 
 class PlatError(Exception):

@@ -125,10 +125,10 @@ def test_an_environment_without_a_method_is_refused_by_plan_and_named_by_doctor(
     file = toy_paper / "toy_paper" / "environment.py"
     whole = file.read_text()
     try:
-        file.write_text(whole.replace("def reasoning_level", "def another_name"))
+        file.write_text(whole.replace("def close", "def another_name"))
         planned, checked = plat("plan", "own.yaml", *numbers), plat("doctor")
-        assert planned.returncode == 2 and "it has no `reasoning_level`" in planned.stderr and "fix: " in planned.stderr
-        assert checked.returncode == 2 and "it has no `reasoning_level`" in checked.stdout
+        assert planned.returncode == 2 and "it has no `close`" in planned.stderr and "fix: " in planned.stderr
+        assert checked.returncode == 2 and "it has no `close`" in checked.stdout
         file.write_text(whole.replace("count from", "between"))
         planned, checked = plat("plan", "own.yaml", *numbers), plat("doctor")
         assert planned.returncode == 2 and "'between', is not in the vocabulary of stand-ins" in planned.stderr

@@ -12,9 +12,9 @@ import pyarrow.parquet
 import pytest
 
 from plat_envs.api import configure, find_environment, make_environment
-from plat_envs.countdown import subtracted
 from plat_envs.data import fingerprint, read_rows
 from plat_envs.environment_errors import BadEnvironment
+from plat_envs.questions.countdown import subtracted
 
 
 def write(path, rows):

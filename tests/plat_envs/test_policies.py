@@ -15,7 +15,7 @@ from plat_analysis.statistics import intervals
 from plat_envs.api import make_environment
 from plat_envs.instances import distinct_seeds
 from plat_envs.policies import fixed_instances, main, successes, wilson
-from plat_envs.scripted import BLIND, GREEDY, POLICIES, response
+from plat_envs.stand_in.scripted import POLICIES, response
 
 TASKS = ("sokoban", "frozenlake", "metamathqa", "countdown")
 COUNT = 256
@@ -80,38 +80,39 @@ def test_every_response_is_well_formed(task, policy):
 
 def test_sums_of_numbers():
     environment = board("countdown", numbers=(3, 9, 5), target=7)
-    assert BLIND["countdown"](environment) == "3 + 9 + 5"
-    assert GREEDY["countdown"](environment) == "9 + 3 - 5"
+    assert environment.blind() == "3 + 9 + 5"
+    assert environment.greedy() == "9 + 3 - 5"
     environment = make_environment("metamathqa")
     for seed in range(50):
         environment.reset(seed)
         numbers = [int(word) for word in environment.row.question.split() if word.isdigit()]
-        assert BLIND["metamathqa"](environment) == str(sum(numbers))
+        assert environment.blind() == str(sum(numbers))
         first = environment.row.solution.split()[:3]
-        assert GREEDY["metamathqa"](environment) == str(eval("".join(first)))
+        assert environment.greedy() == str(eval("".join(first)))
 
 
 def test_blind_and_greedy_ways_across_a_lake():
-    from plat_envs.frozenlake import Lake, distances
+    from plat_envs.games.frozenlake import Lake
+    from plat_envs.games.ways import distances
 
     rows = ("FHFF", "FFFF", "FSFG", "FFHF")
     lake = Lake(rows, 9, 11, distances(rows, 11))
     environment = board("frozenlake", lake=lake, position=9)
-    assert BLIND["frozenlake"](environment) == GREEDY["frozenlake"](environment) == "right || right"
+    assert environment.blind() == environment.greedy() == "right || right"
     rows = ("GHFF", "FFFF", "FSFF", "FFHF")
     environment = board("frozenlake", lake=Lake(rows, 9, 0, distances(rows, 0)), position=9)
-    assert BLIND["frozenlake"](environment) == "up || up", "the hole lies on the straight way"
-    assert GREEDY["frozenlake"](environment) == "up || left", "it is seen from the cell before it"
+    assert environment.blind() == "up || up", "the hole lies on the straight way"
+    assert environment.greedy() == "up || left", "it is seen from the cell before it"
 
 
 def test_blind_and_greedy_pushes():
-    from plat_envs.sokoban import Puzzle
+    from plat_envs.games.sokoban import Puzzle
 
     outer = frozenset(cell for cell in range(36) if cell // 6 in (0, 5) or cell % 6 in (0, 5))
     puzzle = Puzzle(outer | {15}, (16,), (13, (14,)))  # player, box, wall and target in one row
     environment = board("sokoban", puzzle=puzzle, player=13, boxes=(14,))
-    assert BLIND["sokoban"](environment) == "right || right"
-    assert "right" not in GREEDY["sokoban"](environment).split(), "the push is seen to be impossible"
+    assert environment.blind() == "right || right"
+    assert "right" not in environment.greedy().split(), "the push is seen to be impossible"
 
 
 @given(count=st.integers(1, 2000), share=st.floats(0, 1))

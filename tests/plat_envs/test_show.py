@@ -27,7 +27,8 @@ def test_bad_input_is_one_line(capsys):
 
 def test_importing_environments_imports_nothing_heavy():
     code = (
-        "import sys, plat_envs.sokoban, plat_envs.frozenlake, plat_envs.countdown, plat_envs.metamathqa;"
+        "import sys, plat_envs.games.sokoban, plat_envs.games.frozenlake, plat_envs.questions.countdown;"
+        "import plat_envs.questions.metamathqa;"
         "heavy = {'torch', 'plat', 'gymnasium', 'datasets', 'pyarrow', 'numpy', 'pandas'} & set(sys.modules);"
         "assert not heavy, heavy"
     )

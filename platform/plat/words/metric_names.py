@@ -5,7 +5,7 @@ A name of a metric may hold wildcards as in `fnmatch`: `grad/q*/task` matches `g
 
 from __future__ import annotations
 
-from plat_envs.api import LEVELS
+from plat_envs.capabilities import LEVELS
 
 SUCCESS = "success"  # alias of any trainer's headline metric: share of the validation instances solved, 0 to 1
 VAL_SUCCESS = "val/success"  # the headline metric of a trainer that names no other

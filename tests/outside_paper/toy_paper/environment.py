@@ -51,6 +51,9 @@ class NumberGuessing:
             {"success": False, "format_valid": guess is not None},
         )
 
+    def close(self) -> None:
+        pass
+
     @property
     def problem(self) -> str:
         return str(self.hidden)

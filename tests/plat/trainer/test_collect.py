@@ -8,6 +8,7 @@ from scipy import stats
 from plat.trainer.embedded import collect
 from plat.trainer.embedded.collect import Collector
 from plat.trainer.embedded.evaluate import evaluate
+from plat.trainer.environments import make_environments
 from plat.trainer.loop.instance_sets import FixedInstances
 from plat.trainer.loop.randomness import training_seeds
 
@@ -52,7 +53,7 @@ def test_prompts_of_a_rollout_are_the_seeds_of_its_block(compose, policy):
     config = compose("task=frozenlake", "seed=2", "train.prompts=3")
     batch = Collector(config, policy.tokenizer).rollout(policy.weights, 5)
     firsts = [batch.prompts[number] for number in batch.prompt_of_row[batch.turn_of_row == 0]]
-    (environment,) = collect.make_environments(config, "train", 1)
+    (environment,) = make_environments(config, "train", 1)
     wanted = [tuple(policy.tokenizer.prompt(environment.reset(seed))) for seed in training_seeds(2, 5, 0, 3)]
     assert firsts == [prompt for prompt in wanted for _ in range(4)]
 

@@ -18,7 +18,8 @@ from plat.trainer.embedded.probe import Probe, ProbeResult, Reasonings
 from plat.trainer.embedded.spec import SPEC
 from plat.trainer.embedded.transformer.model import initialise, unpack
 from plat.trainer.loop.instance_sets import FixedInstances, probe_instances
-from plat_envs.api import LEVELS, make_environment
+from plat_envs.api import make_environment
+from plat_envs.capabilities import LEVELS
 
 BLOCKS = 2
 
@@ -44,7 +45,7 @@ def test_it_is_what_a_slow_loop_says(probe, policy):
     reasonings = probe.draw(policy.weights, 3)
     result = probe.score(policy.weights, reasonings)
     environment = make_environment("frozenlake", split="heldout")
-    instances = probe_instances(probe.environments[0], probe.config, 3, probe.excluded)
+    instances = probe_instances(environment, probe.config, 3, probe.excluded)
     for n, length in enumerate(reasonings.lengths.tolist()):
         tokens = reasonings.tokens[n, :length].tolist()
         said = policy.tokenizer.decode(tokens)
@@ -75,7 +76,7 @@ def test_instances_are_fresh_distinct_and_functions_of_seed_and_step(compose, pr
     environment = make_environment("frozenlake", split="heldout")
     problems = {
         environment.reset(seed) and environment.problem
-        for seed in probe_instances(probe.environments[0], probe.config, 0, probe.excluded)
+        for seed in probe_instances(environment, probe.config, 0, probe.excluded)
     }
     assert len(probe.excluded) == 8 and not probe.excluded & problems
 

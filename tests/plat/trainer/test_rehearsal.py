@@ -39,6 +39,9 @@ class Whole:
         done = self.left == 0
         return f"count {self.left} <think>", 0.5, done, {"success": done, "format_valid": True}
 
+    def close(self) -> None:
+        self.closed = True
+
     def reasoning_level(self, reasoning: str) -> str | None:
         return None
 
@@ -85,7 +88,7 @@ def in_turn_three(result: Any) -> Any:
 
 INFO = {"success": False, "format_valid": True}
 BROKEN = {
-    "no level": (without("reasoning_level"), "it has no `reasoning_level`"),
+    "no close": (without("close"), "it has no `close`"),
     "no problem": (without("problem"), "it has no `problem`"),
     "no step": (without("step"), "it has no `step`"),
     "no instructions": (without("instructions"), "it has no `instructions`"),

@@ -12,7 +12,7 @@ from plat.errors import RunError, SpecError
 from plat.store.run_directory.history import run_history
 from plat.store.run_directory.paths import RunPaths
 from plat.words.metric_names import VAL_TRAJECTORIES
-from plat_envs.vocabulary import ANSWER, CELLS, END_ANSWER, END_THINK, THINK
+from plat_envs.stand_in.vocabulary import ANSWER, CELLS, END_ANSWER, END_THINK, THINK
 
 
 def print_trajectory(paths: RunPaths, number: int, step: int | None) -> None:

@@ -11,20 +11,20 @@ from plat.trainer.embedded.batch import Batch, concatenate, is_last_turn
 from plat.trainer.embedded.rollout import Episodes, Sampling, rollout
 from plat.trainer.embedded.transformer.model import Weights
 from plat.trainer.embedded.transformer.tokenizer import Tokenizer
-from plat.trainer.environments import make_environments
 from plat.trainer.loop import randomness
 from plat.trainer.loop.prompt_selection import refill
 from plat.trainer.loop.randomness import GRADIENT, PRECHECK, REWARD, TRAINING, Key
 from plat.trainer.run_config import RunConfig
+from plat.trainer.sessions import Sessions
 
 
 class Collector:
     """Roll out training batches, each a function of the policy and (seed, step, refill) alone."""
 
-    def __init__(self, config: RunConfig, tokenizer: Tokenizer) -> None:
+    def __init__(self, config: RunConfig, tokenizer: Tokenizer, sessions: Sessions | None = None) -> None:
         train, task = config.train, config.task
         self.config, self.tokenizer = config, tokenizer
-        self.environments = make_environments(config, "train", train.prompts * train.group_size)
+        self.sessions = sessions or Sessions(config)
         self.sampling = Sampling(task.turns, task.response_tokens, train.temperature, train.context, task.token_cost)
 
     def rollout(self, policy: Weights, step: int) -> Batch:
@@ -61,12 +61,11 @@ class Collector:
     def _play(self, policy: Weights, instances: range, size: int, key: Key, noise: Key) -> Batch:
         """Play each instance `size` times. `key` and `noise` are those of the tokens and of the reward noise."""
         count = len(instances)
-        environments = self.environments[: count * size]
-        if len(environments) < count * size:
-            environments = make_environments(self.config, "train", count * size)
         seeds = [seed for seed in instances for _ in range(size)]
-        episodes = Episodes(environments, seeds, [*range(size)] * count, np.repeat(np.arange(count), size))
-        batch = rollout(policy, self.tokenizer, episodes, self.sampling, key)
+        with self.sessions.lease("train", count * size) as environments:
+            groups, noises = np.repeat(np.arange(count), size), [*range(size)] * count
+            episodes = Episodes(environments, seeds, noises, groups, self.sessions.concurrent)
+            batch = rollout(policy, self.tokenizer, episodes, self.sampling, key)
         return with_reward_noise(batch, self.config.task.reward_noise, noise)
 
 

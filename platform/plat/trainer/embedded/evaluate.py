@@ -34,10 +34,12 @@ def evaluate(
     policy only, and the first 128 of 256 instances have the results of 128 instances. `rewrite` may change responses.
     """
     count = len(instances)
-    episodes = Episodes(instances.environments, instances.seeds, range(count), np.arange(count))
     task, temperature = config.task, config.eval.temperature
     sampling = Sampling(task.turns, task.response_tokens, temperature, config.train.context, task.token_cost)
-    batch = rollout(weights, tokenizer, episodes, sampling, (EVALUATION, config.eval.seed, instances.split), rewrite)
+    key = (EVALUATION, config.eval.seed, instances.split)
+    with instances.lease() as environments:
+        episodes = Episodes(environments, instances.seeds, range(count), np.arange(count), instances.concurrent)
+        batch = rollout(weights, tokenizer, episodes, sampling, key, rewrite)
     return evaluation_metrics(batch), batch
 
 

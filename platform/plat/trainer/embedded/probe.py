@@ -27,11 +27,13 @@ from plat.trainer.embedded.generate import generate
 from plat.trainer.embedded.rollout import Episodes, Sampling, rollout
 from plat.trainer.embedded.transformer.model import Weights, initialise, unpack
 from plat.trainer.embedded.transformer.tokenizer import Tokenizer
-from plat.trainer.environments import make_environments
 from plat.trainer.loop.instance_sets import probe_instances
+from plat.trainer.loop.played_response import NOT_A_LEVEL, NOT_GRADED
 from plat.trainer.loop.randomness import PROBE, UNTRAINED, generator, uniforms
+from plat.trainer.loop.trajectory_table import level_shares
 from plat.trainer.run_config import RunConfig
-from plat_envs.api import LEVELS
+from plat.trainer.sessions import Sessions
+from plat_envs.capabilities import LEVELS
 
 Prompt = tuple[int, ...]
 
@@ -43,7 +45,7 @@ class Reasonings:
     prompts: list[Prompt]
     tokens: NDArray[np.int64]  # (N, K) padded
     lengths: NDArray[np.int64]  # (N,), 0 where there is no reasoning
-    levels: NDArray[np.int64]  # (N,) index into plat_envs.api.LEVELS; -1: not a sentence of the demonstration grammar
+    levels: NDArray[np.int64]  # (N,) index into plat_envs.capabilities.LEVELS; or as in `played_response`
 
 
 @dataclass(frozen=True)
@@ -64,8 +66,7 @@ class ProbeResult:
         return {
             "probe/retrieval_acc": float(self.hits.mean()),
             "probe/retrieval_chance": 1 / PROBE_BLOCK,
-            "probe/fluent": float((self.levels >= 0).mean()),
-            **{f"probe/level/{name}": float((self.levels == index).mean()) for index, name in enumerate(LEVELS)},
+            **level_shares("probe/", "fluent", self.levels),
             **{
                 f"probe/retrieval_acc/{name}": float(self.hits[self.levels == index].mean())
                 for index, name in enumerate(LEVELS)
@@ -107,7 +108,8 @@ def probe_result(scores: torch.Tensor, lengths: NDArray[np.int64], levels: NDArr
     matched = scores.gather(1, own[:, None])[:, 0].numpy()
     measured = np.where(lengths > 0, lengths, math.nan)
     credit = retrieval_credit(scores, own).numpy()
-    return ProbeResult(credit, -matched / measured, np.where(lengths > 0, levels, -1))
+    graded = np.where((lengths > 0) | (levels == NOT_GRADED), levels, NOT_A_LEVEL)
+    return ProbeResult(credit, -matched / measured, graded)
 
 
 class Probe:
@@ -116,17 +118,20 @@ class Probe:
     excluded   problems (of the held-out set) that are not used while the task has others
     """
 
-    def __init__(self, config: RunConfig, tokenizer: Tokenizer, excluded: set[str]) -> None:
+    def __init__(
+        self, config: RunConfig, tokenizer: Tokenizer, excluded: set[str], sessions: Sessions | None = None
+    ) -> None:
         self.config, self.tokenizer, self.excluded = config, tokenizer, excluded
-        self.environments = make_environments(config, "heldout", config.mi.probe)
+        self.sessions = sessions or Sessions(config)
         self.sampling = Sampling(1, config.task.response_tokens, config.train.temperature)
 
     def draw(self, policy: Weights, step: int) -> Reasonings:
         """Draw fresh reasonings of the policy, one for each of `mi.probe` instances."""
-        count = len(self.environments)
-        seeds = probe_instances(self.environments[0], self.config, step, self.excluded)
-        episodes = Episodes(self.environments, seeds, [0] * count, np.arange(count))
-        batch = rollout(policy, self.tokenizer, episodes, self.sampling, (PROBE, self.config.seed, step))
+        count = self.config.mi.probe
+        with self.sessions.lease("heldout", count) as environments:
+            seeds = probe_instances(environments[0], self.config, step, self.excluded)
+            episodes = Episodes(environments, seeds, [0] * count, np.arange(count), self.sessions.concurrent)
+            batch = rollout(policy, self.tokenizer, episodes, self.sampling, (PROBE, self.config.seed, step))
         prompts = [batch.prompts[number] for number in batch.prompt_of_row]
         return Reasonings(prompts, batch.responses, np.maximum(batch.reasoning_length, 0), batch.reasoning_level)
 

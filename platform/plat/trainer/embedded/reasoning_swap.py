@@ -27,7 +27,7 @@ from plat.trainer.embedded.transformer.tokenizer import Tokenizer
 from plat.trainer.loop.instance_sets import FixedInstances
 from plat.trainer.loop.randomness import SWAP, generator
 from plat.trainer.run_config import RunConfig
-from plat_envs.vocabulary import END_THINK
+from plat_envs.stand_in.vocabulary import END_THINK
 
 Reasoning = list[int]
 # (number of the turn, closed reasonings of its rows) -> what each row gets in place of its own

@@ -7,7 +7,10 @@ trajectory changes neither when another one ends earlier nor when there are more
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -15,10 +18,13 @@ from plat.trainer.embedded.batch import Batch
 from plat.trainer.embedded.generate import Responses, generate
 from plat.trainer.embedded.transformer.model import Weights
 from plat.trainer.embedded.transformer.tokenizer import Tokenizer
-from plat.trainer.loop.played_response import Effect, play_response
+from plat.trainer.loop.played_response import Effect
 from plat.trainer.loop.randomness import Key, uniforms
 from plat.trainer.loop.trajectory_table import stacked
+from plat.trainer.loop.turns import Turns
 from plat_envs.api import Environment
+
+THREADS = 32  # that wait for the servers of concurrent environments
 
 
 @dataclass(frozen=True)
@@ -40,13 +46,15 @@ class Sampling:
 class Episodes:
     """N episodes: trajectory n plays instance seeds[n] in environments[n], whose own chance is noises[n].
 
-    groups (N,) is the group of each trajectory; those of one group are neighbours.
+    groups      (N,) the group of each trajectory; those of one group are neighbours
+    concurrent  the environments may be used in several threads at once
     """
 
     environments: Sequence[Environment]
     seeds: Sequence[int]
     noises: Sequence[int]
     groups: np.ndarray
+    concurrent: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,10 +85,8 @@ def rollout(
     key       of the random numbers (`randomness.uniforms`)
     rewrite   may change responses before they are played; with it, all log-probabilities and entropies are 0
     """
-    trajectories = [
-        _Trajectory(tokenizer, environment, seed, noise, sampling)
-        for environment, seed, noise in zip(episodes.environments, episodes.seeds, episodes.noises, strict=True)
-    ]
+    begin = partial(_Trajectory, tokenizer, sampling)
+    trajectories = _each(episodes, begin, episodes.environments, episodes.seeds, episodes.noises)
     prompts: dict[tuple[int, ...], int] = {}  # each distinct prompt, and its number
     active = np.arange(len(trajectories))
     turns: list[dict[str, np.ndarray]] = []
@@ -93,7 +99,7 @@ def rollout(
         if rewrite is not None:
             responses = rewrite(turn, Turn([trajectories[n].prompt for n in active], responses, chances))
             spoken = _as_spoken(responses, tokenizer.pad)
-        effects = [trajectories[n].step(response) for n, response in zip(active, responses, strict=True)]
+        effects = _each(episodes, _Trajectory.step, [trajectories[n] for n in active], responses)
         columns = dict(zip(Effect._fields, map(np.array, zip(*effects, strict=True)), strict=True))
         where = {"prompt_of_row": prompt, "trajectory_of_row": active, "turn_of_row": np.full(len(active), turn)}
         turns.append({**where, **spoken._asdict(), **columns})
@@ -104,31 +110,31 @@ def rollout(
     return Batch(prompts=list(prompts), group=episodes.groups, success=success, **_rows(turns))
 
 
-class _Trajectory:
+class _Trajectory(Turns):
     """One episode while it is played; `prompt` is answered next."""
 
     def __init__(
-        self, tokenizer: Tokenizer, environment: Environment, seed: int, noise: int, sampling: Sampling
+        self, tokenizer: Tokenizer, sampling: Sampling, environment: Environment, seed: int, noise: int
     ) -> None:
-        self.tokenizer, self.environment, self.sampling = tokenizer, environment, sampling
-        self.prompt = tuple(tokenizer.prompt(environment.reset(seed, noise), environment.instructions))
-        self.success = self.done = False
+        super().__init__(tokenizer, environment, sampling.token_cost)
+        self._whole_history = sampling.context == "full"
+        self.prompt = tuple(self.start(seed, noise))
 
     def step(self, response: list[int]) -> Effect:
         """Play a response (token ids, with eos where the policy ended it) and build the next prompt."""
-        body = response[:-1] if response[-1] == self.tokenizer.eos else response
-        cost = self.sampling.token_cost * len(response)
-        reasoning_length = self.tokenizer.reasoning_tokens(body)
-        played = play_response(self.environment, self.tokenizer.decode(body), reasoning_length, cost)
-        self.success, self.done = played.success, played.done
-        if not played.done:
-            self.prompt = self._next_prompt(body, played.observation)
-        return played.effect
+        effect = self.answer(response)
+        if not self.done:
+            history = (*self.prompt, *response) if self._whole_history else ()
+            self.prompt = (*history, *(self.later_tokens() if self._whole_history else self.new_prompt()))
+        return effect
 
-    def _next_prompt(self, body: list[int], observation: str) -> tuple[int, ...]:
-        if self.sampling.context == "full":
-            return (*self.prompt, *body, self.tokenizer.eos, *self.tokenizer.following(observation))
-        return tuple(self.tokenizer.prompt(observation, self.environment.instructions))
+
+def _each(episodes: Episodes, function: Callable[..., Any], *columns: Sequence[Any]) -> list[Any]:
+    """Return the values of a function for each episode, in order; in threads where the environments allow it."""
+    if not episodes.concurrent:
+        return list(map(function, *columns))
+    with ThreadPoolExecutor(THREADS) as threads:
+        return list(threads.map(function, *columns))
 
 
 def _as_spoken(responses: list[list[int]], pad: int) -> Responses:

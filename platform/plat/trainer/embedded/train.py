@@ -53,6 +53,7 @@ from plat.trainer.loop.randomness import HALVES, SCORING, SELECTING, UPDATING, g
 from plat.trainer.loop.trainable import Measured
 from plat.trainer.loop.trajectory_table import batch_metrics, instance_results
 from plat.trainer.run_config import RunConfig
+from plat.trainer.sessions import Sessions
 from plat.words.metric_names import VAL_TRAJECTORIES
 
 
@@ -81,10 +82,11 @@ class _Run:
         io.facts({"base_sha256": base.sha256})  # before restoring: a run never resumes from another base model
         self.shape, self.tokenizer = base.shape, base.tokenizer
         self.learner = Learner(config, self.shape, base.parameters, self.tokenizer.pad)
-        self.collector = Collector(config, self.tokenizer)
-        self.validation = FixedInstances(config, "validation", config.eval.instances)
-        self.heldout = FixedInstances(config, "heldout", config.eval.heldout)
-        self.reasoning_probe = Probe(config, self.tokenizer, self.heldout.problems)
+        sessions = Sessions(config)
+        self.collector = Collector(config, self.tokenizer, sessions)
+        self.validation = FixedInstances(config, "validation", config.eval.instances, sessions)
+        self.heldout = FixedInstances(config, "heldout", config.eval.heldout, sessions)
+        self.reasoning_probe = Probe(config, self.tokenizer, self.heldout.problems, sessions)
         self.book = Bookkeeper(config, io, self)
 
     def to_the_end(self) -> Outcome:

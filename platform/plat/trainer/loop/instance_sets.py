@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 from plat.errors import SpecError
 from plat.rl.config import PROBE_BLOCK
-from plat.trainer.environments import make_environments
 from plat.trainer.loop.randomness import probe_seed
 from plat.trainer.run_config import RunConfig
+from plat.trainer.sessions import Sessions
 from plat.units import counted
 from plat_envs.api import Environment
 from plat_envs.instances import TRIES, distinct_seeds, evaluation_seeds
@@ -20,20 +21,33 @@ SPLITS = ("validation", "heldout")
 class FixedInstances:
     """The first `count` distinct problems of a split, the same for every run with this `eval.seed`.
 
-    A smaller set is the beginning of a larger one. The environments are kept, so that further evaluations are cheap.
-    `problems` has the canonical forms of the problems. Raises SpecError if the task has too few problems.
+    A smaller set is the beginning of a larger one. `problems` has the canonical forms of the problems. `sessions` lends
+    the environments. Raises SpecError if the task has too few problems.
     """
 
-    def __init__(self, config: RunConfig, split: str, count: int) -> None:
+    def __init__(self, config: RunConfig, split: str, count: int, sessions: Sessions | None = None) -> None:
         self.split = split
-        self.environments = make_environments(config, split, count)
-        self.seeds = evaluation_seeds(self.environments[0], config.eval.seed, count) if count else []
-        self.problems = set(map(_problem, self.environments, self.seeds))
+        self.seeds: list[int] = []
+        self.problems: set[str] = set()
+        self._sessions = sessions or Sessions(config)
+        if count:
+            with self._sessions.lease(split, 1) as (environment,):
+                self.seeds = evaluation_seeds(environment, config.eval.seed, count)
+                self.problems = {_problem(environment, seed) for seed in self.seeds}
         if len(self.problems) < count:
             raise too_few(config.task.name, split, len(self.problems), count)
 
     def __len__(self) -> int:
         return len(self.seeds)
+
+    @property
+    def concurrent(self) -> bool:
+        """True if the environments may be stepped in several threads at once."""
+        return self._sessions.concurrent
+
+    def lease(self) -> AbstractContextManager[list[Environment]]:
+        """Lend an environment for each instance, as `Sessions.lease` does."""
+        return self._sessions.lease(self.split, len(self))
 
 
 def _problem(environment: Environment, seed: int) -> str:

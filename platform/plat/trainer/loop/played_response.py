@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from plat_envs.api import LEVELS, Environment
-from plat_envs.vocabulary import END_THINK
+from plat_envs.api import Environment
+from plat_envs.capabilities import LEVELS, GradesReasoning
+from plat_envs.stand_in.vocabulary import END_THINK
+
+NOT_A_LEVEL = -1  # the reasoning is neither a template nor states facts
+NOT_GRADED = -2  # the environment does not grade reasonings
 
 
 class Effect(NamedTuple):
@@ -35,15 +39,23 @@ def play_response(environment: Environment, text: str, reasoning_length: int, co
     cost               of all tokens of the response, subtracted from the reward
     """
     reasoning = text.partition(END_THINK)[0].strip()
-    level = environment.reasoning_level(reasoning) if reasoning_length >= 0 else None
+    level = _level(environment, reasoning) if reasoning_length >= 0 else NOT_A_LEVEL
     observation, reward, done, info = environment.step(text)
     valid = bool(info["format_valid"])
     effect = Effect(
         reasoning_length,
-        -1 if level is None else LEVELS.index(level),
+        level,
         float(reward) - cost,
         valid,
         int(info.get("actions", valid)),
         int(info.get("moves", valid)),
     )
     return PlayedResponse(effect, observation, bool(info["success"]), done)
+
+
+def _level(environment: Environment, reasoning: str) -> int:
+    """Return the level of a reasoning as an index into LEVELS, NOT_A_LEVEL or NOT_GRADED."""
+    if not isinstance(environment, GradesReasoning):
+        return NOT_GRADED
+    level = environment.reasoning_level(reasoning)
+    return NOT_A_LEVEL if level is None else LEVELS.index(level)

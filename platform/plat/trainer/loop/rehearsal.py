@@ -14,11 +14,12 @@ from plat.errors import PlatError, PluginError, SpecError
 from plat.trainer.environments import environment_of
 from plat.trainer.run_config import RunConfig
 from plat.user_code import definition_of, user_code
-from plat_envs.api import LEVELS, EnvironmentSpec
+from plat_envs.api import EnvironmentSpec
+from plat_envs.capabilities import LEVELS, Demonstrates, GradesReasoning
 from plat_envs.environment_errors import BadEnvironment
-from plat_envs.vocabulary import IDS, THINK, WORDS
+from plat_envs.stand_in.vocabulary import IDS, THINK, WORDS
 
-METHODS = ("reset", "step", "reasoning_level")  # that every trainer needs of an environment
+METHODS = ("reset", "step", "close")  # of a session
 TEXTS = ("instructions", "problem")  # likewise, after `reset`
 SEEDS = 3  # episodes of each split
 TURNS = 5  # of an episode at most
@@ -76,11 +77,18 @@ class _Episode:
                 raise self._wrong(f"its `{name}` is {text!r:.60}", "make it a text")
         for self.turn in range(1, TURNS + 1):
             text = self._response()
-            level = self._call("reasoning_level", environment.reasoning_level, text.partition("</think>")[0].strip())
-            if level is not None and level not in LEVELS:
-                raise self._wrong(f"`reasoning_level` gives {level!r:.60}", f"give one of {', '.join(LEVELS)}, or None")
+            self._grade(text.partition("</think>")[0].strip())
             if self._step(text):
-                return
+                break
+        self._call("close", environment.close)
+
+    def _grade(self, reasoning: str) -> None:
+        """Check the level of a reasoning, if the environment grades reasonings."""
+        if not isinstance(self.environment, GradesReasoning):
+            return
+        level = self._call("reasoning_level", self.environment.reasoning_level, reasoning)
+        if level is not None and level not in LEVELS:
+            raise self._wrong(f"`reasoning_level` gives {level!r:.60}", f"give one of {', '.join(LEVELS)}, or None")
 
     def _has(self, name: str) -> None:
         """Raise PluginError if the environment, or its type, has no attribute of this name."""
@@ -116,8 +124,8 @@ class _Episode:
                 raise self._wrong(
                     f"word {number} of the observation of `{method}`, {word!r:.40}, is not in the "
                     "vocabulary of stand-ins",
-                    "use words of plat_envs/vocabulary.py joined by single spaces, or a real model: model.path=DIR "
-                    "train.rendering=chat",
+                    "use words of plat_envs/stand_in/vocabulary.py joined by single spaces, or a real model: "
+                    "model.path=DIR train.rendering=chat",
                 )
         if not text.endswith(THINK):
             raise self._wrong(f"the observation of `{method}` does not end with {THINK}", CONTRACT)
@@ -126,8 +134,8 @@ class _Episode:
         """Return a demonstration, if the environment gives any, or random words, well formed or not."""
         rng = self.rng
         words = " ".join(rng.choice(WORDS) for _ in range(rng.randrange(6)))
-        demonstrate = getattr(self.environment, "demonstrate", None)
-        if demonstrate is not None and rng.random() < 0.5:
+        if isinstance(self.environment, Demonstrates) and rng.random() < 0.5:
+            demonstrate = self.environment.demonstrate
             shown = self._call("demonstrate", demonstrate, rng, rng.choice(LEVELS), rng.random() < 0.5)
             if not isinstance(shown, str):
                 raise self._wrong(f"`demonstrate` gives {shown!r:.60}", "return a text")

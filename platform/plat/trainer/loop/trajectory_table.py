@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from plat.rl.statistics import prompt_metrics, rollout_metrics
-from plat_envs.api import LEVELS
+from plat.trainer.loop.played_response import NOT_GRADED
+from plat_envs.capabilities import LEVELS
 
 
 @dataclass(kw_only=True)
@@ -28,7 +29,7 @@ class Trajectories:
     group: np.ndarray  # (N,) group number of each trajectory
     success: np.ndarray  # (N,) bool
     format_valid: np.ndarray  # (B,) bool
-    reasoning_level: np.ndarray  # (B,) index into plat_envs.api.LEVELS; -1: not a sentence of the demonstration grammar
+    reasoning_level: np.ndarray  # (B,) index into plat_envs.capabilities.LEVELS; or as in `played_response`
     actions: np.ndarray  # (B,) actions that the environment executed in the turn
     moves: np.ndarray  # (B,) those of them that changed the state
 
@@ -61,14 +62,22 @@ def batch_metrics(batch: Trajectories, group_size: int, by_prompt: bool = False)
     return rollout_metrics(returns) | {
         "rollout/success": float(batch.success.mean()),
         "rollout/format_valid": float(batch.format_valid.mean()),
-        "rollout/reasoning_parses": float((batch.reasoning_level >= 0).mean()),
         "rollout/response_tokens": float(batch.response_length.mean()),
         "rollout/entropy": float(batch.entropies.sum() / batch.response_length.sum()),
-        **{
-            f"rollout/level/{name}": float((batch.reasoning_level == index).mean()) for index, name in enumerate(LEVELS)
-        },
+        **level_shares("rollout/", "reasoning_parses", batch.reasoning_level),
         **further,
     }
+
+
+def level_shares(prefix: str, parsed: str, levels: np.ndarray) -> dict[str, float]:
+    """Return the share of reasonings that have a level, under the name `parsed`, and of each level.
+
+    levels   (B,) index into LEVELS, NOT_A_LEVEL or NOT_GRADED. With a NOT_GRADED among them, returns {}
+    """
+    if (levels == NOT_GRADED).any():
+        return {}
+    shares = {f"{prefix}level/{name}": float((levels == index).mean()) for index, name in enumerate(LEVELS)}
+    return {prefix + parsed: float((levels >= 0).mean())} | shares
 
 
 def evaluation_metrics(batch: Trajectories) -> dict[str, float]:

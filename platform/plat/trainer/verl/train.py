@@ -24,7 +24,6 @@ from plat.errors import PlatError, RunError
 from plat.extras import require_extra
 from plat.rl.gradient_probe import gradient_metrics
 from plat.trainer.api import Outcome, RunIO, State
-from plat.trainer.environments import make_environments
 from plat.trainer.loop import randomness
 from plat.trainer.loop.bookkeeper import Bookkeeper
 from plat.trainer.loop.instance_sets import FixedInstances, probe_instances
@@ -32,6 +31,7 @@ from plat.trainer.loop.prompt_selection import filter_batch, refill, update_plan
 from plat.trainer.loop.randomness import GRADIENT, PROBE, SCORING, SELECTING, TRAINING, UPDATING, Key
 from plat.trainer.loop.trainable import Measured
 from plat.trainer.loop.trajectory_table import batch_metrics, instance_results
+from plat.trainer.sessions import Sessions
 from plat.trainer.verl.machines.running import running_trainer
 from plat.trainer.verl.rollouts.evaluation import evaluate
 from plat.trainer.verl.rollouts.play import Play, Played, chosen, joined
@@ -64,8 +64,9 @@ class _Run:
 
     def __init__(self, config: VerlRunConfig, io: RunIO, trainer: Any, files: ModelFiles) -> None:
         self.config, self.trainer, self.files = config, trainer, files
-        self.validation = FixedInstances(config, "validation", config.eval.instances)
-        self.heldout = FixedInstances(config, "heldout", config.eval.heldout)
+        self.sessions = Sessions(config)
+        self.validation = FixedInstances(config, "validation", config.eval.instances, self.sessions)
+        self.heldout = FixedInstances(config, "heldout", config.eval.heldout, self.sessions)
         self.book = Bookkeeper(config, io, self, self._write_files)
 
     def to_the_end(self) -> Outcome:
@@ -165,8 +166,8 @@ class _Run:
 
     def probe(self, step: int, with_null: bool) -> Measured:
         config = self.config
-        (environment,) = make_environments(config, "heldout", 1)
-        seeds = probe_instances(environment, config, step, self.heldout.problems)
+        with self.sessions.lease("heldout", 1) as (environment,):
+            seeds = probe_instances(environment, config, step, self.heldout.problems)
         key = (PROBE, config.seed, step)
         played = self.trainer.play(Play("heldout", seeds, 1, key, config.train.temperature, turns=1), step, "val")
         with self.trainer.without_rollout():

@@ -21,7 +21,7 @@ from plat.trainer.embedded.probe import Probe
 from plat.trainer.embedded.spec import SPEC
 from plat.trainer.embedded.transformer.model import unpack
 from plat.trainer.loop.instance_sets import FixedInstances
-from plat_envs.api import LEVELS
+from plat_envs.capabilities import LEVELS
 
 TASKS = ("sokoban", "frozenlake", "metamathqa", "countdown")
 SIZES = ("qwen2.5-0.5b", "qwen2.5-1.5b", "qwen2.5-3b", "qwen2.5-7b")

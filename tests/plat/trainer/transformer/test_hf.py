@@ -15,8 +15,9 @@ from plat.trainer.embedded.base_model.recipe import base_key, built_bases, check
 from plat.trainer.embedded.transformer import hf
 from plat.trainer.embedded.transformer.model import Shape, extend, unpack
 from plat.trainer.embedded.transformer.tokenizer import PretrainedTokenizer, WordTokenizer, tokenizer_of
-from plat_envs.api import LEVELS, make_environment
-from plat_envs.vocabulary import WORDS
+from plat_envs.api import make_environment
+from plat_envs.capabilities import LEVELS
+from plat_envs.stand_in.vocabulary import WORDS
 
 SHAPES = [Shape(40, 2, 32, 4, 2, 48), Shape(40, 1, 24, 2, 2, 40, rope_theta=5e5, eps=1e-5, tie_embeddings=False)]
 TASKS = ("sokoban", "frozenlake", "metamathqa", "countdown")

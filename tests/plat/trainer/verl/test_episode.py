@@ -29,11 +29,11 @@ def replayed(batch: Batch, config: VerlRunConfig, seeds: list[int], noises: list
     episodes = []
     for number, environment in enumerate(make_environments(config, "train", batch.trajectories)):
         episode = Episode(WordTokenizer(), environment, replace(LIMITS, context=config.train.context))
-        episode.start(seeds[number], noises[number])
+        episode.begin(seeds[number], noises[number])
         for row in np.flatnonzero(batch.trajectory_of_row == number):
             assert tuple(episode.tokens) == batch.prompts[batch.prompt_of_row[row]]
             length = batch.response_length[row]
-            episode.answer(batch.responses[row, :length].tolist(), batch.log_probs[row, :length].tolist())
+            episode.respond(batch.responses[row, :length].tolist(), batch.log_probs[row, :length].tolist())
         assert episode.done
         episodes.append(episode)
     return episodes
@@ -156,8 +156,8 @@ def test_a_response_without_an_end_gets_one_that_is_not_learnt_from(make_config:
     config = make_config("task=sokoban")
     dialogue = WordTokenizer()
     episode = Episode(dialogue, make_environments(config, "train", 1)[0], LIMITS)
-    episode.start(3, 0)
-    episode.answer([7, 8, 9], [-1.0, -1.0, -1.0])
+    episode.begin(3, 0)
+    episode.respond([7, 8, 9], [-1.0, -1.0, -1.0])
     (sequence,) = episode.sequences
     assert sequence.response[:4] == [7, 8, 9, dialogue.stops[0]] and sequence.mask[:4] == [1, 1, 1, 0]
 
@@ -168,8 +168,8 @@ def test_an_observation_that_is_too_long_ends_the_episode(
 ) -> None:
     config = make_config("task=sokoban")
     episode = Episode(WordTokenizer(), make_environments(config, "train", 1)[0], limits)
-    episode.start(3, 0)
-    episode.answer([7, 8], [-1.0, -1.0])
+    episode.begin(3, 0)
+    episode.respond([7, 8], [-1.0, -1.0])
     assert episode.done and episode.cut and [sequence.mask for sequence in episode.sequences] == [[1, 1]]
 
 
@@ -181,10 +181,10 @@ def test_an_episode_in_natural_language(
     tokenizer = chat_tokenizer("qwen")
     dialogue = ChatDialogue(tokenizer)
     episode = Episode(dialogue, make_environments(config, "train", 1)[0], Limits(5, 400, 2000, 2000))
-    episode.start(3, 0)
+    episode.begin(3, 0)
     assert tokenizer.decode(episode.sequences[0].prompt).endswith("<|im_start|>assistant\n<think>")
     said = tokenizer.encode("the box is near </think> <answer> up </answer>", add_special_tokens=False)
-    episode.answer([*said, dialogue.stops[0]], [-0.5] * (len(said) + 1))
+    episode.respond([*said, dialogue.stops[0]], [-0.5] * (len(said) + 1))
     turn = episode.turns[0]
     assert turn.effect.format_valid and turn.length == len(said) + 1
     assert tokenizer.decode(episode.sequences[0].response[: turn.effect.reasoning_length]) == "the box is near "

@@ -18,7 +18,7 @@ from plat.errors import SpecError
 from plat.plain_files import open_regular
 from plat.trainer.run_config import ModelConfig
 from plat_envs.api import find_environment
-from plat_envs.vocabulary import VERSION as VOCABULARY
+from plat_envs.stand_in.vocabulary import VERSION as VOCABULARY
 
 BUILD_VERSION = "4"  # of the supervised training code; raise it when the same recipe gives clearly other weights
 # Version of the bases -> the tasks of their demonstrations. A new task needs a new version, so that no run changes.

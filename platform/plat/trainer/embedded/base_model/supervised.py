@@ -20,7 +20,8 @@ from plat.trainer.embedded.transformer.model import Shape, Weights, encode, exte
 from plat.trainer.embedded.transformer.tokenizer import Tokenizer
 from plat.trainer.run_config import BaseConfig
 from plat_envs.api import make_environment
-from plat_envs.demonstrations import Mix, demonstrations
+from plat_envs.capabilities import teacher
+from plat_envs.stand_in.demonstrations import Mix, demonstrations
 
 Demonstration = tuple[tuple[int, ...], tuple[int, ...]]  # prompt, response with eos
 
@@ -33,12 +34,13 @@ REPORT_EVERY = 50  # steps
 def corpus(task: str, base: BaseConfig, tokenizer: Tokenizer) -> list[Demonstration]:
     """Return `base.pool` demonstrations of a task as token ids, always the same for one `base.seed`.
 
-    They mix good and random actions, in the shares of `base` (`plat_envs.demonstrations.Mix`). Their instances are of
-    the task's split "base".
+    They mix good and random actions, in the shares of `base` (`plat_envs.stand_in.demonstrations.Mix`). Their instances
+    are of the task's split "base".
     """
     rng = random.Random(f"demonstrations/{task}/{base.seed}")
     mix = Mix(base.grounded, base.wrong, base.usefulness)
-    turns = demonstrations(make_environment(task, split="base"), rng, base.pool, mix, base.seed * 10_000_000)
+    environment = teacher(make_environment(task, split="base"), task)
+    turns = demonstrations(environment, rng, base.pool, mix, base.seed * 10_000_000)
     return [(tuple(tokenizer.prompt(turn.prompt)), (*tokenizer.encode(turn.response), tokenizer.eos)) for turn in turns]
 
 

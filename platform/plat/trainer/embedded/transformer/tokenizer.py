@@ -11,35 +11,30 @@ from typing import Any, Protocol
 
 from plat.extras import require_extra
 from plat.plain_files import read_json_value
-from plat_envs.vocabulary import END_THINK, IDS, WORDS
+from plat.trainer.loop.turns import Dialogue
+from plat_envs.stand_in.vocabulary import END_THINK, IDS, WORDS
 
 
-class Tokenizer(Protocol):
+class Tokenizer(Dialogue, Protocol):
+    """A dialogue whose responses end with `eos`, its only stop. `vocabulary` is the number of its ids."""
+
     vocabulary: int
     pad: int
     eos: int
 
-    def prompt(self, observation: str, instructions: str = "") -> list[int]:
-        """Return the ids of a first prompt, which ends with `<think>`. `instructions`: a system message."""
-
-    def following(self, observation: str) -> list[int]:
-        """Return the ids of a later observation in `full` context, after a response that ended with eos."""
-
     def encode(self, text: str) -> list[int]: ...
-
-    def decode(self, ids: list[int]) -> str: ...
-
-    def reasoning_tokens(self, response: list[int]) -> int:
-        """Count the leading tokens of a response that are reasoning; -1 if the think section never closes."""
 
 
 class WordTokenizer:
-    """One token per word of `plat_envs.vocabulary.WORDS`, joined by single spaces. KeyError in `encode` for others."""
+    """One token per word of `plat_envs.stand_in.vocabulary.WORDS`, joined by single spaces.
+
+    `encode` raises KeyError for other words.
+    """
 
     def __init__(self) -> None:
         self.vocabulary = len(WORDS)
         self.pad, self.eos = IDS["<pad>"], IDS["<eos>"]
-        self.stops: tuple[int, ...] = (self.eos,)  # for `plat.trainer.verl.rollouts.dialogue`
+        self.stops: tuple[int, ...] = (self.eos,)
 
     def encode(self, text: str) -> list[int]:
         return [IDS[word] for word in text.split(" ")]
@@ -67,6 +62,7 @@ class PretrainedTokenizer:
         self._inner: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         self.vocabulary = len(self._inner)
         self.eos = self._inner.eos_token_id
+        self.stops: tuple[int, ...] = (self.eos,)
         self.pad = self._inner.pad_token_id if self._inner.pad_token_id is not None else self.eos
 
     def prompt(self, observation: str, instructions: str = "") -> list[int]:

@@ -14,8 +14,9 @@ from typing import Any
 
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput
 
-from plat.trainer.environments import make_environments
+from plat.errors import RunError
 from plat.trainer.loop.randomness import generator
+from plat.trainer.sessions import Sessions, environment_errors
 from plat.trainer.verl.rollouts.dialogue import dialogue_of
 from plat.trainer.verl.rollouts.play import PLAY
 from plat.trainer.verl.rollouts.verl_episode import Episode, Limits, Sequence
@@ -23,6 +24,7 @@ from plat.trainer.verl.settings.composition import run_config
 
 # Made once a process.
 _run_config, _dialogue = lru_cache(maxsize=2)(run_config), lru_cache(maxsize=2)(dialogue_of)
+_sessions = lru_cache(maxsize=2)(lambda text: Sessions(_run_config(text)))
 
 
 class PlatAgentLoop(AgentLoopBase):  # type: ignore[misc]
@@ -31,6 +33,7 @@ class PlatAgentLoop(AgentLoopBase):  # type: ignore[misc]
     def __init__(self, trainer_config: Any, server_manager: Any, tokenizer: Any, **unused: Any) -> None:
         # The base class would only make verl's chat renderer, which has no compact rendering.
         self.config = _run_config(trainer_config.config.plat)
+        self.sessions = _sessions(trainer_config.config.plat)
         self.server_manager = server_manager
         self.dialogue = _dialogue(self.config.train.rendering, tokenizer)
 
@@ -44,30 +47,42 @@ class PlatAgentLoop(AgentLoopBase):  # type: ignore[misc]
         task, verl = self.config.task, self.config.verl
         sizes = (task.response_tokens, verl.prompt_tokens, verl.observation_tokens)
         limits = Limits(play["turns"], *sizes, task.token_cost, self.config.train.context)
-        episode = Episode(self.dialogue, make_environments(self.config, play["split"], 1)[0], limits)
         step, failure = None, None
-        try:
-            episode.start(int(play["seed"]), member)
-            while not episode.done:
-                sampling = {
-                    **sampling_params,
-                    "temperature": play["temperature"],
-                    "max_tokens": limits.response_tokens,
-                    "stop_token_ids": list(self.dialogue.stops),
-                    "seed": int(generator(*play["key"], member, len(episode.turns)).integers(2**31)),
+        with self.sessions.lease(play["split"], 1) as (environment,):
+            episode = Episode(self.dialogue, environment, limits)
+            try:
+                with environment_errors():
+                    step = await self._play(episode, play, member, sampling_params, f"{row['uid']}-{member}")
+            except Exception as error:
+                failure = {
+                    "class": error.failure_class if isinstance(error, RunError) else "error",
+                    "traceback": traceback.format_exc(),
                 }
-                name = f"{row['uid']}-{member}"
-                answer = await self.server_manager.generate(
-                    request_id=name, prompt_ids=episode.tokens, sampling_params=sampling
-                )
-                step = answer.extra_fields.get("global_steps")
-                episode.answer(list(answer.token_ids), list(answer.log_probs))
-        except Exception:
-            failure = traceback.format_exc()
         return _outputs(episode, step, failure)
 
+    async def _play(
+        self, episode: Episode, play: dict[str, Any], member: int, sampling_params: dict[str, Any], name: str
+    ) -> int | None:
+        """Play an episode to its end, and return verl's number of the newest weights that answered."""
+        step = None
+        episode.begin(int(play["seed"]), member)
+        while not episode.done:
+            sampling = {
+                **sampling_params,
+                "temperature": play["temperature"],
+                "max_tokens": episode.limits.response_tokens,
+                "stop_token_ids": list(self.dialogue.stops),
+                "seed": int(generator(*play["key"], member, len(episode.turns)).integers(2**31)),
+            }
+            answer = await self.server_manager.generate(
+                request_id=name, prompt_ids=episode.tokens, sampling_params=sampling
+            )
+            step = answer.extra_fields.get("global_steps")
+            episode.respond(list(answer.token_ids), list(answer.log_probs))
+        return step
 
-def _outputs(episode: Episode, step: int | None, failure: str | None) -> list[AgentLoopOutput]:
+
+def _outputs(episode: Episode, step: int | None, failure: dict[str, str] | None) -> list[AgentLoopOutput]:
     """Return an episode as verl stores it, a row for each sequence; the first row has the record.
 
     A failed episode has a single row with one token, which is masked.

@@ -6,33 +6,14 @@ assistant's turn always begins with `<think>`, which is part of the prompt.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 from plat.errors import RunError
 from plat.trainer.embedded.transformer.tokenizer import WordTokenizer
-from plat_envs.vocabulary import END_THINK, THINK
+from plat.trainer.loop.turns import Dialogue
+from plat_envs.stand_in.vocabulary import END_THINK, THINK
 
 MARK = "plat-content"  # placeholder to find the text that a template writes around a message
-
-
-class Dialogue(Protocol):
-    """The part of a `plat.trainer.embedded.transformer.tokenizer.Tokenizer` that an episode needs, and its end ids."""
-
-    @property
-    def stops(self) -> tuple[int, ...]:
-        """Ids that end a response; the first one is appended to a response that ran out of tokens."""
-
-    def prompt(self, observation: str, instructions: str = "") -> list[int]:
-        """Return the ids of the first prompt. `instructions`: a system message, or ""."""
-
-    def following(self, observation: str) -> list[int]:
-        """Return the ids of a later observation, after the id that ended the previous response."""
-
-    def decode(self, ids: list[int]) -> str:
-        """Return the text of a response without its end id."""
-
-    def reasoning_tokens(self, response: list[int]) -> int:
-        """Count the tokens of a response before `</think>`; -1 if the think section never closes."""
 
 
 class ChatDialogue:

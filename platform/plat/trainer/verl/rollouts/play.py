@@ -137,7 +137,8 @@ def _read(done: Any, names: list[str], group_size: int) -> Played:
     records = [record for record in entries if record is not None]
     for record in records:
         if record["failure"]:
-            raise RunError(f"an episode failed in an agent worker:\n{record['failure']}")
+            what = f"an episode failed in an agent worker:\n{record['failure']['traceback']}"
+            raise RunError(what, failure_class=record["failure"]["class"])
     if [record["sequences"] for record in records] != [len(keys) for keys in episodes]:
         raise RunError("a part of an episode did not come back from verl's agent workers")
     prompts, responses, scores = (list(data[name].unbind()) for name in ("prompts", "responses", "rollout_log_probs"))

@@ -1,10 +1,10 @@
 """One episode as sequences of tokens, without a model: the agent loop generates, the episode plays.
 
     episode = Episode(dialogue, environment, limits)
-    episode.start(seed, noise)
+    episode.begin(seed, noise)
     while not episode.done:
         tokens, log_probs = ... answers to episode.tokens, at most limits.response_tokens of them
-        episode.answer(tokens, log_probs)
+        episode.respond(tokens, log_probs)
 
 With the context `full` an episode is one sequence: prompt, response, observation, response, and so on. With `current`
 the policy sees only the present state, so each turn is a sequence: prompt and response.
@@ -15,8 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from plat.trainer.loop.played_response import Effect, play_response
-from plat.trainer.verl.rollouts.dialogue import Dialogue
+from plat.trainer.loop.played_response import Effect
+from plat.trainer.loop.turns import Dialogue, Turns
 from plat_envs.api import Environment
 
 
@@ -63,23 +63,22 @@ class Turn:
     effect: Effect
 
 
-@dataclass
-class Episode:
-    """An episode in play; the policy continues the last of its sequences."""
+class Episode(Turns):
+    """An episode in play; the policy continues the last of its sequences.
 
-    dialogue: Dialogue
-    environment: Environment
-    limits: Limits
-    sequences: list[Sequence] = field(default_factory=list)
-    turns: list[Turn] = field(default_factory=list)
-    success: bool = False
-    done: bool = False
-    cut: bool = False  # the prompt lost its beginning, or a long observation ended it
+    cut   the prompt lost its beginning, or a long observation ended the episode
+    """
 
-    def start(self, seed: int, noise: int) -> None:
+    def __init__(self, dialogue: Dialogue, environment: Environment, limits: Limits) -> None:
+        super().__init__(dialogue, environment, limits.token_cost)
+        self.limits = limits
+        self.sequences: list[Sequence] = []
+        self.turns: list[Turn] = []
+        self.cut = False
+
+    def begin(self, seed: int, noise: int) -> None:
         """Reset the environment and make the first prompt. A prompt that is too long loses its beginning."""
-        observation = self.environment.reset(seed, noise)
-        opening = self.dialogue.prompt(observation, self.environment.instructions)
+        opening = self.start(seed, noise)
         self.cut = len(opening) > self.limits.prompt_tokens
         self.sequences = [Sequence(opening[-self.limits.prompt_tokens :])]
 
@@ -88,38 +87,27 @@ class Episode:
         """The tokens that the policy answers next."""
         return [*self.sequences[-1].prompt, *self.sequences[-1].response]
 
-    def answer(self, tokens: list[int], log_probs: list[float]) -> None:
+    def respond(self, tokens: list[int], log_probs: list[float]) -> None:
         """Play a response, and append the next observation. `tokens` includes the end token if the policy produced one.
 
         At the limit of turns, or if the observation is too long (`cut`), sets `done` instead of appending it.
         """
-        ended = bool(tokens) and tokens[-1] in self.dialogue.stops
-        body = tokens[:-1] if ended else tokens
-        cost = self.limits.token_cost * len(tokens)
-        reasoning_length = self.dialogue.reasoning_tokens(body)
-        played = play_response(self.environment, self.dialogue.decode(body), reasoning_length, cost)
+        effect = self.answer(tokens)
         sequence = self.sequences[-1]
-        self.turns.append(Turn(len(self.sequences) - 1, len(sequence.response), len(tokens), played.effect))
-        self.success, self.done = played.success, played.done
+        self.turns.append(Turn(len(self.sequences) - 1, len(sequence.response), len(tokens), effect))
         sequence.extend(tokens, [1] * len(tokens), log_probs)
         if len(self.turns) >= self.limits.turns:
             self.done = True
         if not self.done:
-            self._observe(played.observation, ended)
+            self._observe()
 
-    def _observe(self, observation: str, ended: bool) -> None:
-        """Append an observation. One that is too long ends the episode, because a part of it could mislead the policy.
-
-        ended   the policy ended its response with an end token
-        """
-        if self.limits.context == "current":
-            limit, tokens = self.limits.prompt_tokens, self.dialogue.prompt(observation, self.environment.instructions)
-        else:
-            limit = self.limits.observation_tokens
-            tokens = ([] if ended else [self.dialogue.stops[0]]) + self.dialogue.following(observation)
-        if len(tokens) > limit:
+    def _observe(self) -> None:
+        """Append an observation. One that is too long ends the episode: a part of it could mislead the policy."""
+        alone = self.limits.context == "current"
+        tokens = self.new_prompt() if alone else self.later_tokens()
+        if len(tokens) > (self.limits.prompt_tokens if alone else self.limits.observation_tokens):
             self.done = self.cut = True
-        elif self.limits.context == "current":
+        elif alone:
             self.sequences.append(Sequence(tokens))
         else:
             self.sequences[-1].extend(tokens, [0] * len(tokens), [0.0] * len(tokens))

@@ -16,7 +16,7 @@ from plat.errors import SpecError
 from plat.suggest import suggest
 from plat.trainer.verl.settings.verl_config import VerlRunConfig
 from plat.units import counted
-from plat_envs.vocabulary import WORDS
+from plat_envs.stand_in.vocabulary import WORDS
 
 
 class Size(NamedTuple):

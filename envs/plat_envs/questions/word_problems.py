@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 
-from plat_envs.vocabulary import MAX_NUMBER
+from plat_envs.stand_in.vocabulary import MAX_NUMBER
 
 NAMES = ("tom", "ann", "bob", "sue")
 THINGS = ("apples", "books", "coins", "pens")

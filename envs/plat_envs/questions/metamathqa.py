@@ -19,11 +19,11 @@ from typing import Any
 from plat_envs.api import EnvironmentSpec
 from plat_envs.data import check_source, fingerprint, is_here, of_split, rows_of
 from plat_envs.environment_errors import BadEnvironment, check_range
-from plat_envs.episode import Episode, EpisodeConfig
 from plat_envs.instances import Candidate, draw
-from plat_envs.templates import NUMBER_TEMPLATES, sentence
-from plat_envs.vocabulary import MAX_NUMBER
-from plat_envs.word_problems import word_problem
+from plat_envs.questions.word_problems import word_problem
+from plat_envs.stand_in.templates import NUMBER_TEMPLATES, sentence
+from plat_envs.stand_in.vocabulary import MAX_NUMBER
+from plat_envs.turns.episode import Episode, EpisodeConfig
 
 _MARK = "The answer is:"
 
@@ -162,6 +162,16 @@ class MetaMathQA(Episode):
         return [
             _first_steps(reasoning, count) == _first_steps(self.row.solution, count) for count in range(1, steps + 1)
         ]
+
+    def blind(self) -> str:
+        """Return the sum of all numbers in the question, whatever it says of them, e.g. "9"."""
+        return str(sum(int(word) for word in self.row.question.split() if word.isdigit()))
+
+    def greedy(self) -> str:
+        """Return the result of the solution's first step. Raises BadEnvironment for real data."""
+        if self.config.data != "generated":
+            raise BadEnvironment("real problems have no steps to look ahead to", fix="data=generated")
+        return self.row.solution.split()[4]  # e.g. 3 * 4 = 12 + 3 = 15
 
 
 def _first_steps(chain: str, count: int) -> str:

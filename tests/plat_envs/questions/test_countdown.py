@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plat_envs.api import make_environment
-from plat_envs.countdown import CountdownConfig, problem_of, subtracted
-from plat_envs.expression import evaluate
+from plat_envs.questions.countdown import CountdownConfig, problem_of, subtracted
+from plat_envs.questions.expression import evaluate
 
 
 def answer(expression):

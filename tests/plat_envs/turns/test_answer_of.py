@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plat_envs.episode import answer_of
+from plat_envs.turns.episode import answer_of
 
 TAGS = ("<think>", "</think>", "<answer>", "</answer>")
 pieces = st.one_of(st.sampled_from(TAGS), st.sampled_from((" ", "\n", "||")), st.text(max_size=6))

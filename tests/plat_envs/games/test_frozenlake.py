@@ -11,7 +11,7 @@ from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
 
 from plat_envs.api import make_environment
 from plat_envs.environment_errors import BadEnvironment
-from plat_envs.frozenlake import GYM_ACTIONS, FrozenLakeConfig, lake, slips
+from plat_envs.games.frozenlake import GYM_ACTIONS, FrozenLakeConfig, lake, slips
 
 MOVES = tuple(GYM_ACTIONS)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from plat_envs.vocabulary import DIRECTIONS
+from plat_envs.stand_in.vocabulary import DIRECTIONS
 
 GRID_TEMPLATES = (
     "i should move toward the goal",

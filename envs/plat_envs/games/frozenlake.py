@@ -17,10 +17,12 @@ from functools import lru_cache, partial
 
 from plat_envs.api import EnvironmentSpec
 from plat_envs.environment_errors import check_range
-from plat_envs.episode import Episode, EpisodeConfig
-from plat_envs.grid import DELTAS, join_moves, random_moves, read_moves, said_moves
+from plat_envs.games.frozenlake_policies import step_nearer, walk_straight
+from plat_envs.games.grid import join_moves, random_moves, read_moves, said_moves
+from plat_envs.games.ways import distances, neighbours, straight_way
 from plat_envs.instances import Candidate, draw, split_of
-from plat_envs.templates import GRID_TEMPLATES, sentence
+from plat_envs.stand_in.templates import GRID_TEMPLATES, sentence
+from plat_envs.turns.episode import Episode, EpisodeConfig
 
 GYM_ACTIONS = {"left": 0, "down": 1, "right": 2, "up": 3}
 _SYMBOLS = {"S": "_", "F": "_", "H": "O", "G": "G"}
@@ -54,47 +56,6 @@ class Lake:
     start: int
     goal: int
     distance: tuple[int, ...]
-
-
-@lru_cache(maxsize=16)
-def neighbours(size: int) -> tuple[dict[str, int], ...]:
-    """Return for each cell: move -> next cell, without moves off the map."""
-    return tuple(
-        {
-            move: (row + down) * size + column + right
-            for move, (down, right) in DELTAS.items()
-            if 0 <= row + down < size and 0 <= column + right < size
-        }
-        for row in range(size)
-        for column in range(size)
-    )
-
-
-def distances(rows: tuple[str, ...], goal: int) -> tuple[int, ...]:
-    """Return for each cell the least number of moves to the goal around the holes; -1 for holes and without a way."""
-    cells, around = "".join(rows), neighbours(len(rows))
-    distance = [-1] * len(cells)
-    distance[goal] = 0
-    frontier = [goal]
-    for cell in frontier:
-        further = distance[cell] + 1
-        for near in around[cell].values():
-            if distance[near] < 0 and cells[near] != "H":
-                distance[near] = further
-                frontier.append(near)
-    return tuple(distance)
-
-
-def straight_way(size: int, start: int, goal: int, vertical_first: bool = True) -> list[int]:
-    """Return the cells after `start` up to `goal` by moves along one axis, then along the other."""
-    (row, column), (down, right) = divmod(start, size), divmod(goal, size)
-    rows = [*range(row, down, 1 if down > row else -1), down]
-    columns = [*range(column, right, 1 if right > column else -1), right]
-    if vertical_first:
-        way = [(at, column) for at in rows] + [(down, at) for at in columns[1:]]
-    else:
-        way = [(row, at) for at in columns] + [(at, right) for at in rows[1:]]
-    return [at * size + across for at, across in way[1:]]
 
 
 def _usable(config: FrozenLakeConfig, rows: tuple[str, ...], start: int, goal: int, needs_detour: bool) -> Lake | None:
@@ -282,6 +243,12 @@ class FrozenLake(Episode):
             " ".join(match.group(3, 4)) == goal,
             danger,
         ]
+
+    def blind(self) -> str:
+        return walk_straight(self)
+
+    def greedy(self) -> str:
+        return step_nearer(self)
 
 
 SPEC = EnvironmentSpec(

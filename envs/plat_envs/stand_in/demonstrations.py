@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from plat_envs.api import Environment
+from plat_envs.capabilities import Teacher
 
 _GOOD_MOVES = 0.7  # share of good answers among those played
 
@@ -39,7 +39,7 @@ class Demonstration:
 
 
 def demonstrations(
-    environment: Environment, rng: random.Random, count: int, mix: Mix, first_seed: int = 0
+    environment: Teacher, rng: random.Random, count: int, mix: Mix, first_seed: int = 0
 ) -> Iterator[Demonstration]:
     """Play episodes of the seeds from `first_seed` on; yield one demonstration at each prompt, `count` in all."""
     seed, done, prompt = first_seed, True, ""

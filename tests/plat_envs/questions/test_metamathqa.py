@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from plat_envs.api import make_environment
-from plat_envs.metamathqa import MetaMathQAConfig, problem_of
+from plat_envs.questions.metamathqa import MetaMathQAConfig, problem_of
 
 
 def answer(text):

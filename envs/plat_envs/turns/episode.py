@@ -12,10 +12,11 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from plat_envs.api import LEVELS, RENDERINGS
+from plat_envs.api import RENDERINGS
+from plat_envs.capabilities import LEVELS
 from plat_envs.environment_errors import BadEnvironment, check_choice, check_range
 from plat_envs.instances import SPLITS
-from plat_envs.vocabulary import ANSWER, END_ANSWER, END_THINK, MAX_NUMBER
+from plat_envs.stand_in.vocabulary import ANSWER, END_ANSWER, END_THINK, MAX_NUMBER
 
 SEPARATOR = "||"
 
@@ -117,6 +118,9 @@ class Episode(ABC):
         self._last_reward = reward
         info = {"success": self.success, "format_valid": format_valid, "actions": executed, "moves": moves}
         return self._observation(), reward, self.done, info
+
+    def close(self) -> None:  # noqa: B027 - most games hold nothing
+        pass
 
     def demonstrate(self, rng: random.Random, level: str, good: bool = True) -> str:
         check_choice("level", level, LEVELS)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from plat_envs.episode import SEPARATOR
-from plat_envs.vocabulary import DIRECTIONS
+from plat_envs.stand_in.vocabulary import DIRECTIONS
+from plat_envs.turns.episode import SEPARATOR
 
 DELTAS: dict[str, tuple[int, int]] = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
 _JOIN = f" {SEPARATOR} "
@@ -31,3 +31,9 @@ def said_moves(answer: str) -> str:
 def random_moves(rng: random.Random, most: int) -> str:
     """Return an answer of one to `most` random moves."""
     return _JOIN.join(rng.choice(DIRECTIONS) for _ in range(rng.randint(1, most)))
+
+
+def distance(size: int, cell: int, other: int) -> int:
+    """Return rows plus columns between two cells."""
+    (row, column), (down, right) = divmod(cell, size), divmod(other, size)
+    return abs(row - down) + abs(column - right)

@@ -19,11 +19,11 @@ from typing import Any
 from plat_envs.api import EnvironmentSpec
 from plat_envs.data import check_source, fingerprint, is_here, of_split, rows_of
 from plat_envs.environment_errors import BadEnvironment, check_choice, check_range
-from plat_envs.episode import Episode, EpisodeConfig
-from plat_envs.expression import evaluate
 from plat_envs.instances import Candidate, draw
-from plat_envs.templates import NUMBER_TEMPLATES, sentence
-from plat_envs.vocabulary import MAX_NUMBER
+from plat_envs.questions.expression import evaluate
+from plat_envs.stand_in.templates import NUMBER_TEMPLATES, sentence
+from plat_envs.stand_in.vocabulary import MAX_NUMBER
+from plat_envs.turns.episode import Episode, EpisodeConfig
 
 MOST_NUMBERS = 4
 Problem = tuple[tuple[int, ...], int]  # numbers, target
@@ -221,6 +221,26 @@ class Countdown(Episode):
             said = [int(word) for word in match.group(1).split()]
             return [said == running, int(match.group(2)) == sum(self._taken_away())]
         return []
+
+    def blind(self) -> str:
+        """Return the expression that adds all numbers, whatever the target."""
+        return signed_sum(list(self.numbers), [])
+
+    def greedy(self) -> str:
+        """Return the largest number with each other one added or subtracted, from large to small.
+
+        The choice leads nearer to the target; a number is added if both are equally near.
+        """
+        first, *others = sorted(self.numbers, reverse=True)
+        total, added, taken = first, [first], []
+        for number in others:
+            if abs(total + number - self.target) <= abs(total - number - self.target):
+                total += number
+                added.append(number)
+            else:
+                total -= number
+                taken.append(number)
+        return signed_sum(added, taken)
 
 
 SPEC = EnvironmentSpec(

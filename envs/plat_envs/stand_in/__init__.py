@@ -1,0 +1,1 @@
+"""What stand-ins need of a task: words, templates, demonstrations, scripted policies."""

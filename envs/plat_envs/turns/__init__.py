@@ -1,0 +1,1 @@
+"""Turns, budgets and prompts of an episode."""

@@ -1,0 +1,86 @@
+"""Sessions: the environments of a run, leased to a batch for as long as it is played.
+
+    sessions = Sessions(config)
+    with sessions.lease("train", 128) as environments:
+        ... reset and step them
+
+A run holds as many environments as its largest batch: a session that comes back is used again for the same split, and
+closed when another split is leased.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from plat.errors import RunError, SpecError
+from plat.trainer.environments import environment_of, make_environments
+from plat.trainer.run_config import RunConfig
+from plat_envs.api import Environment
+from plat_envs.environment_errors import BadEnvironment, ServiceError
+
+
+class Sessions:
+    """A pool of environments of one run. `live` is the number of those that are not closed.
+
+    Raises SpecError if there is no such environment, or an option of it is wrong.
+    """
+
+    def __init__(self, config: RunConfig) -> None:
+        self.config = config
+        self._spec, _ = environment_of(config)
+        self._idle: list[tuple[str, Environment]] = []
+        self.live = 0
+
+    @property
+    def concurrent(self) -> bool:
+        """True if sessions may be stepped in several threads at once."""
+        return self._spec.concurrent
+
+    @contextmanager
+    def lease(self, split: str, count: int) -> Iterator[list[Environment]]:
+        """Lend `count` environments of a split. They come back at the end of the block.
+
+        After an error in the block their state is not known, so they are closed. Raises SpecError if an environment
+        cannot be made with these options, and RunError (class "service") in place of a ServiceError in the block.
+        """
+        leased: list[Environment] = []
+        with environment_errors():
+            try:
+                self._take(split, count, leased)
+                yield leased
+            except BaseException:
+                self._close(leased)
+                raise
+            self._idle += [(split, environment) for environment in leased]
+
+    def close(self) -> None:
+        """Close the sessions that are not leased."""
+        idle, self._idle = self._idle, []
+        self._close([environment for _, environment in idle])
+
+    def _take(self, split: str, count: int, into: list[Environment]) -> None:
+        fitting = [environment for own, environment in self._idle if own == split]
+        unfit = [environment for own, environment in self._idle if own != split] + fitting[count:]
+        self._idle = []
+        self._close(unfit)
+        into += fitting[:count]
+        new = make_environments(self.config, split, count - len(into))
+        self.live += len(new)
+        into += new
+
+    def _close(self, environments: list[Environment]) -> None:
+        for environment in environments:
+            self.live -= 1
+            environment.close()
+
+
+@contextmanager
+def environment_errors() -> Iterator[None]:
+    """Raise SpecError for a BadEnvironment in the block, and RunError of class "service" for a ServiceError."""
+    try:
+        yield
+    except ServiceError as error:
+        raise RunError(error.what, failure_class="service", where=error.where, fix=error.fix) from error
+    except BadEnvironment as error:
+        raise SpecError(error.what, where=error.where or "task", fix=error.fix) from error
