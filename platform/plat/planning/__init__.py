@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from plat.planning.cost import History, bytes_per_run, disk_bytes, rate_so_far
+from plat.planning.needs import needs_of
 from plat.planning.plan import Plan, PlanRow
 from plat.planning.precheck import prechecks
 from plat.processes.cores import usable_cores
@@ -74,6 +75,7 @@ def make_plan(
         disk_bytes=disk_bytes([row.run for row in left], bytes_per_run(home, done[:SAMPLED])),
         measured=len(costs),
         prechecks=prechecks(home, (row.run for row in left)),
+        needs=needs_of(row.run for row in left),
     )
 
 

@@ -22,7 +22,7 @@ def check_runs(runs: Iterable[Run]) -> None:
     Runs whose trainer has no `load_check` are skipped. Runs that differ only in keys that the check does not read are
     checked once.
     """
-    _check_each(runs, "load_check", lambda spec: checked_call(spec, "load_check")())
+    call_each(runs, "load_check", lambda spec: checked_call(spec, "load_check")())
 
 
 def not_done(runs: Iterable[Run], home: Home) -> list[Run]:
@@ -36,7 +36,7 @@ def check_machine(runs: Iterable[Run], home: Home) -> None:
 
     A trainer without `check_machine` is skipped. The error names the run.
     """
-    _check_each(runs, "check_machine", lambda spec: spec.check_machine, lambda run: home.run(run.id).result.exists())
+    call_each(runs, "check_machine", lambda spec: spec.check_machine, lambda run: home.run(run.id).result.exists())
 
 
 def idle_overrides(runs: Iterable[Run], keys: Iterable[str]) -> dict[str, str]:
@@ -89,16 +89,18 @@ def _with_trainers(runs: Iterable[Run]) -> Iterator[tuple[Run, TrainerSpec]]:
     return ((run, trainers[run.trainer]) for run in different)
 
 
-def _check_each(
+def call_each(
     runs: Iterable[Run],
     name: str,
     check_of: Callable[[TrainerSpec], Any],
     passes: Callable[[Run], bool] = lambda run: False,
 ) -> None:
-    """Let the trainer of each run check its config, unless `passes(run)`. Raises SpecError with the run's name.
+    """Call a function of each run's trainer with its config, unless `passes(run)`.
 
-    name      the field of the TrainerSpec, None in a trainer without such a check
-    check_of  returns the check of a trainer
+    name      the field of the TrainerSpec, None in a trainer without such a function
+    check_of  returns the function of a trainer. Runs that agree in what it reads are checked once
+
+    Raises the SpecError of such a function, with the run's name.
     """
     checks: dict[str, Recorded] = {}  # by trainer; runs that agree in what the check reads are checked once
     for run, spec in _with_trainers(runs):

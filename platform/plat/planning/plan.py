@@ -7,11 +7,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from plat.planning.left_runs import Asked, Kind, asked_lines, asked_of, kind_lines, kinds_of
+from plat.planning.needs import need_lines
 from plat.planning.precheck import Precheck, precheck_lines
 from plat.planning.view import SYMBOLS, artifact_lines, matrix_lines
 from plat.spec.composition.trainer_calls import iterations_of
 from plat.spec.expansion.experiment import Experiment, Run
 from plat.store.run_directory.state import IN_ARCHIVE, STATES, RunState
+from plat.trainer.api import Need
 from plat.units import are, counted, duration, percent, size
 from plat.words.states import RunStatus
 
@@ -69,6 +71,7 @@ class Plan:
     disk_bytes: int
     measured: int
     prechecks: list[Precheck]  # of the base models of the runs that are left, from earlier runs
+    needs: list[Need]  # of the runs that are left, beside this package
 
     def counts(self) -> dict[str, int]:
         """Return state -> number of runs, for every state."""
@@ -94,6 +97,7 @@ class Plan:
                 for experiment in self.experiments
             ],
             "prechecks": list(map(asdict, self.prechecks)),
+            "needs": list(map(asdict, self.needs)),
             "cost": {
                 "workers": self.workers,
                 "work_seconds": _rounded(self.work_seconds),
@@ -150,7 +154,7 @@ class Plan:
             width = max((len(row.run.name) for row in self.rows), default=0)
             kinds = kind_lines(self.kinds)
             parts += ["", *(_line(row, width) for row in self.rows), *(["", *kinds] if kinds else [])]
-        for lines in (asked_lines(self.asked), precheck_lines(self.prechecks)):
+        for lines in (asked_lines(self.asked), precheck_lines(self.prechecks), need_lines(self.needs)):
             parts += ["", *lines] if lines else []
         return "\n".join([*parts, "", *self._cost()])
 

@@ -7,7 +7,7 @@ the config, takes the lease, and calls `spec.load()(config, io)`. The trainer us
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,6 +20,7 @@ from plat.trainer.resources import Resources
 from plat.trainer.spec_check import wrong_field
 from plat.user_code import definition_of, user_code
 from plat.words.metric_names import VAL_SUCCESS
+from plat_envs.api import Need as Need
 
 
 @dataclass
@@ -154,6 +155,8 @@ class TrainerSpec:
                       out of memory is retried with it
     load_check        None, or () -> check(config): raises SpecError for a config that cannot run, if finding out takes
                       seconds. Runs before anything is submitted, and in `plat plan`
+    needs             None, or config -> list of `plat_envs.api.Need`: servers, files and programs that a run of it
+                      needs beside this package, and whether they are there; `plat plan` shows them
     check_machine     None, or config -> None: raises SpecError for a config that this machine is too small for. Runs
                       where runs are to be executed here; must be quick. A cluster checks its own nodes
     idle_keys         plain config (as in config.yaml) -> dotted keys that have no effect in it, with reasons. Overrides
@@ -190,6 +193,7 @@ class TrainerSpec:
     stall_after: float = 900.0
     less_memory: Callable[[Any], Any | None] | None = None
     load_check: Callable[[], Callable[[Any], None]] | None = None
+    needs: Callable[[Any], Sequence[Need]] | None = None
     check_machine: Callable[[Any], None] | None = None
     idle_keys: Callable[[Mapping[str, Any]], Mapping[str, str]] = lambda config: {}
     code: str | None = None

@@ -7,7 +7,7 @@ from typing import Any
 
 from plat.errors import SpecError
 from plat.trainer.run_config import RunConfig
-from plat_envs.api import Environment, EnvironmentSpec, configure, find_environment
+from plat_envs.api import Environment, EnvironmentSpec, Need, configure, find_environment
 from plat_envs.environment_errors import BadEnvironment
 
 
@@ -23,6 +23,12 @@ def environment_of(config: RunConfig) -> tuple[EnvironmentSpec, Any]:
         return spec, configure(spec, options if "turns" in known else config.task.env)
     except BadEnvironment as error:
         raise SpecError(error.what, where=error.where or "task", fix=error.fix) from error
+
+
+def needs_of_task(config: RunConfig) -> list[Need]:
+    """Return what runs of the task need beside this package. Raises SpecError for a wrong environment or option."""
+    spec, options = environment_of(config)
+    return list(spec.needs(options))
 
 
 def make_environments(config: RunConfig, split: str, count: int) -> list[Environment]:

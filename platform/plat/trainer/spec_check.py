@@ -39,7 +39,16 @@ FIELDS = {
     **dict.fromkeys(("operational_keys", "preload", "metrics", "cost_keys"), _TEXTS),
     **dict.fromkeys(("load", "validate", "resources", "fingerprint", "idle_keys", "iterations"), _FUNCTION),
     **dict.fromkeys(
-        ("prepare", "load_prepare", "load_evaluate", "less_memory", "load_check", "check_machine", "disk_bytes"),
+        (
+            "prepare",
+            "load_prepare",
+            "load_evaluate",
+            "less_memory",
+            "load_check",
+            "check_machine",
+            "disk_bytes",
+            "needs",
+        ),
         _or_none(_FUNCTION),
     ),
     "source_files": _or_none(_FUNCTION),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from plat.errors import PluginError, SpecError
-from plat.trainer.api import TrainerSpec, find_trainer
+from plat.trainer.api import Need, TrainerSpec, find_trainer
 from plat.trainer.plugin_code import CODE, FILES, PluginCode
 from plat.trainer.resources import Resources
 from plat.user_code import definition_of, user_code
@@ -89,6 +89,10 @@ def _is_facts(value: Any) -> bool:
     return isinstance(value, dict)
 
 
+def _is_needs(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(need, Need) for need in value)
+
+
 def _is_reasons(value: Any) -> bool:
     return isinstance(value, Mapping) and all(isinstance(part, str) for pair in value.items() for part in pair)
 
@@ -118,6 +122,7 @@ _RETURNS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "iterations": (lambda value: value is None or _is_count(value), "a whole number >= 0, or None"),
     "disk_bytes": (_is_size, "a number of bytes >= 0"),
     "check_machine": (lambda value: True, "None"),
+    "needs": (_is_needs, "a list of plat_envs.api.Need"),
     **dict.fromkeys(("load", "load_prepare", "load_evaluate", "load_check"), _FUNCTION),
     EVALUATION: (_is_facts, "a dict of results that JSON can hold"),
 }

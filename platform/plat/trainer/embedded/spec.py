@@ -12,7 +12,7 @@ from plat.extras import require_extra
 from plat.trainer.api import TrainerSpec, lazily
 from plat.trainer.embedded.base_model.base_record import base_identity, shipped_base
 from plat.trainer.embedded.base_model.recipe import base_key
-from plat.trainer.environments import environment_of
+from plat.trainer.environments import environment_of, needs_of_task
 from plat.trainer.run_config import RunConfig
 from plat.trainer.validation import check_iteration, check_stand_in, idle_keys
 from plat.words.metric_names import METRICS
@@ -115,6 +115,7 @@ SPEC = TrainerSpec(
     load_prepare=load_prepare,
     load_evaluate=lazily("plat.trainer.embedded.evaluate", "evaluate_checkpoint"),
     load_check=lazily("plat.trainer.loop.check_task", "check_task"),
+    needs=needs_of_task,
     less_memory=_less_memory,
     check_machine=_check_machine,
     idle_keys=idle_keys,

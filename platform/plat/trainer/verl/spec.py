@@ -13,7 +13,7 @@ from plat.processes.cores import usable_cores
 from plat.trainer.api import TrainerSpec, lazily
 from plat.trainer.embedded.base_model.base_record import base_identity
 from plat.trainer.embedded.spec import LEGACY, load_prepare, prepare, task_identity
-from plat.trainer.environments import environment_of
+from plat.trainer.environments import environment_of, needs_of_task
 from plat.trainer.resources import Resources
 from plat.trainer.run_config import BaseConfig, ShapeConfig
 from plat.trainer.validation import check_iteration, check_stand_in, idle_keys
@@ -151,6 +151,7 @@ SPEC = TrainerSpec(
     idle_keys=idle_keys,
     metrics=VERL_METRICS,
     load_check=lazily("plat.trainer.verl.settings.composition", "check_config"),
+    needs=needs_of_task,
     check_machine=_check_machine,
     disk_bytes=checkpoint_bytes,
     cost_keys=("model.name", "verl.workers", "task.name", "algorithm.name", "filter.name"),
