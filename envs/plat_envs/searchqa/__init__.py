@@ -1,0 +1,1 @@
+"""The task `searchqa`: answer a question with a search engine."""

@@ -1,0 +1,134 @@
+"""The compact rendering of `searchqa`.
+
+    searchqa where is who wrote e3 born ? e3 : e5 wrote e3 . 4 <think>
+
+Between the question and the number of turns left stand the newest pages, each with its entity and its facts.
+`search e3` shows the page of e3; `finish e1` answers.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+
+from plat_envs.searchqa.seeker import Seeker
+from plat_envs.searchqa.small_world import RELATIONS, SmallWorld, ground, small_world, sub_question
+from plat_envs.stand_in.vocabulary import ENTITIES
+
+SHOWN = 3  # newest pages that are shown
+_ENTITY = "|".join(ENTITIES)
+_CLAUSE = re.compile(
+    rf"(?:({_ENTITY}) wrote ({_ENTITY})|({_ENTITY}) born in ({_ENTITY})|({_ENTITY}) capital of ({_ENTITY})"
+    rf"|who wrote (?:{_ENTITY})|where is (?:{_ENTITY}) born|capital of (?:{_ENTITY})|(\d{{1,2}}) more)"
+)
+_ACTION = re.compile(rf"(?:search|finish) (?:{_ENTITY})")
+
+
+class CompactSeeker(Seeker):
+    rules = ""  # the compact rendering has no instructions
+    world: SmallWorld
+
+    def _load(self, seed: int, noise: int) -> None:
+        self.world = small_world(self.config, self.split, seed)
+        self.right = self.world.answer
+        self.pages: list[str] = []  # entities whose pages are shown, the newest last
+
+    @property
+    def problem(self) -> str:
+        return ground(self.world)
+
+    def _parse(self, action: str) -> tuple[str | None, str]:
+        verb, _, rest = action.partition(" ")
+        if verb == "search":
+            return rest, ""
+        return None, rest if verb == "finish" else action
+
+    def _search(self, query: str) -> bool:
+        """Show the page of the first entity in the query, and further pages that name it."""
+        entity = next((word for word in query.split() if word in ENTITIES), "")
+        if not entity:
+            return False
+        naming = [other for other in ENTITIES if other != entity and self._names(other, entity)]
+        found = [entity, *naming][: self.config.results or 1]
+        before = list(self.pages)
+        self.pages = [*(page for page in self.pages if page not in found), *reversed(found)][-SHOWN:]
+        return self.pages != before
+
+    def _names(self, page: str, entity: str) -> bool:
+        return any(entity in (fact.of, fact.value) for fact in self.world.page(page))
+
+    # --- the prompt ---------------------------------------------------------------------------------------------------
+
+    def _compact(self) -> str:
+        pages = [f"{page} : {' . '.join(fact.text for fact in self.world.page(page))} ." for page in self.pages]
+        return " ".join(["searchqa", self.world.question, "?", *pages, str(self._budget()), "<think>"])
+
+    def _chat(self) -> str:
+        raise NotImplementedError  # that rendering has a class of its own
+
+    # --- demonstrations -----------------------------------------------------------------------------------------------
+
+    def _known(self) -> tuple[list[str], str]:
+        """Follow the question as far as the pages shown allow: return the facts used, and the entity where it ends."""
+        entity, used = self.world.start, []
+        for relation in self.world.chain:
+            if entity not in self.pages:
+                break
+            fact = next(f for f in self.world.facts if (f.relation, f.of) == (relation, entity))
+            used.append(fact.text)
+            entity = fact.value
+        return used, entity
+
+    def _good_answer(self, rng: random.Random) -> str:
+        used, entity = self._known()
+        if len(used) == len(self.world.chain):
+            return f"finish {entity}"
+        return f"search {entity}" if self.turns_left > 1 else f"finish {rng.choice(ENTITIES)}"
+
+    def _random_answer(self, rng: random.Random) -> str:
+        return f"{rng.choice(('search', 'finish'))} {rng.choice(ENTITIES)}"
+
+    def _facts(self, answer: str, several: bool) -> str:
+        used, entity = self._known()
+        asked = [] if len(used) == len(self.world.chain) else [sub_question(self.world.chain[len(used)], entity)]
+        facts = [*used[-1:], *asked]
+        if several and len(facts) == 1:
+            facts.append(f"{self._budget()} more")
+        return f"{' and '.join(facts if several else facts[:1])} so {answer}"
+
+    def _wrong_facts(self, rng: random.Random) -> tuple[str, str]:
+        while True:
+            first, second = rng.sample(ENTITIES, 2)
+            fact = rng.choice((f"{first} wrote {second}", f"{second} born in {first}", f"{first} capital of {second}"))
+            if rng.random() < 0.5:
+                answer, further = f"search {first}", sub_question(rng.choice(RELATIONS), first)
+            else:
+                answer, further = f"finish {first}", f"{self._budget()} more"
+            said = f"{fact} and {further} so {answer}"
+            if not all(self._facts_stated(said)):
+                return said, answer
+
+    def _facts_stated(self, reasoning: str) -> list[bool]:
+        stated, so, action = reasoning.rpartition(" so ")
+        clauses = stated.split(" and ")
+        if not so or not _ACTION.fullmatch(action) or not all(map(_CLAUSE.fullmatch, clauses)):
+            return []
+        shown = {fact.text for page in self.pages for fact in self.world.page(page)}
+        used, entity = self._known()
+        shown |= {f"{self._budget()} more"}
+        if len(used) < len(self.world.chain):
+            shown |= {sub_question(self.world.chain[len(used)], entity)}
+        return [clause in shown for clause in clauses]
+
+    # --- scripted policies --------------------------------------------------------------------------------------------
+
+    def blind(self) -> str:
+        """Finish with the first entity of the right kind, without a search."""
+        return f"finish {self.world.of_kind(self.world.chain[-1])[0]}"
+
+    def greedy(self) -> str:
+        """Search once, and finish with what that page says if it answers the question, else as the blind policy."""
+        if not self.pages:
+            return f"search {self.world.start}"
+        used, entity = self._known()
+        return f"finish {entity}" if len(used) == len(self.world.chain) else self.blind()
