@@ -27,6 +27,7 @@ ROWS: tuple[tuple[str, Mapping[str, object]], ...] = (
     ("frozenlake", {"detours": 1}),
     ("metamathqa", {}),
     ("countdown", {}),
+    ("webshop", {}),
 )
 
 

@@ -21,6 +21,7 @@ from plat_envs.episode import Episode
 from plat_envs.frozenlake import FrozenLake, neighbours, straight_way
 from plat_envs.grid import join_moves
 from plat_envs.metamathqa import MetaMathQA
+from plat_envs.shop.scripted import take_the_first, take_the_first_affordable
 from plat_envs.sokoban import Sokoban, State, moved, shortest_solution, steps
 
 POLICIES = ("random", "blind", "greedy", "optimal")
@@ -163,10 +164,12 @@ BLIND: dict[str, Callable[[Any], str]] = {
     "frozenlake": walk_straight,
     "metamathqa": add_every_number,
     "countdown": add_all,
+    "webshop": take_the_first,
 }
 GREEDY: dict[str, Callable[[Any], str]] = {
     "sokoban": push_nearer,
     "frozenlake": step_nearer,
     "metamathqa": first_step,
     "countdown": add_or_subtract,
+    "webshop": take_the_first_affordable,
 }

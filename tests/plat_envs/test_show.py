@@ -10,7 +10,7 @@ import pytest
 from plat_envs.show import main
 
 
-@pytest.mark.parametrize("task", ["sokoban", "frozenlake", "countdown", "metamathqa"])
+@pytest.mark.parametrize("task", ["sokoban", "frozenlake", "countdown", "metamathqa", "webshop"])
 @pytest.mark.parametrize("rendering", ["compact", "chat"])
 def test_shows_a_solved_episode(capsys, task, rendering):
     assert main([task, "--seed", "3", "--split", "validation", "--rendering", rendering, "format_penalty=-0.2"]) == 0
@@ -28,6 +28,7 @@ def test_bad_input_is_one_line(capsys):
 def test_importing_environments_imports_nothing_heavy():
     code = (
         "import sys, plat_envs.sokoban, plat_envs.frozenlake, plat_envs.countdown, plat_envs.metamathqa;"
+        "import plat_envs.shop.spec, plat_envs.scripted;"
         "heavy = {'torch', 'plat', 'gymnasium', 'datasets', 'pyarrow', 'numpy', 'pandas'} & set(sys.modules);"
         "assert not heavy, heavy"
     )

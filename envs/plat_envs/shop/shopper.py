@@ -1,0 +1,66 @@
+"""What both renderings of `webshop` share: an episode is a visit to a shop, paid when something is bought."""
+
+from __future__ import annotations
+
+import random
+from abc import abstractmethod
+from typing import Any
+
+from plat_envs.episode import Episode
+from plat_envs.shop.config import WebShopConfig
+from plat_envs.shop.product import Goal
+from plat_envs.shop.score import score
+from plat_envs.shop.visit import Visit
+
+
+class Shopper(Episode):
+    """An episode of `webshop`. Every answer that is not empty is valid; what is no action changes nothing.
+
+    After the purchase `score` is its score. `success` means the full score.
+    """
+
+    task = "webshop"
+    config: WebShopConfig
+    goal: Goal
+    visit: Visit
+    score: float
+
+    def _read(self, answer: str) -> tuple[list[Any], bool]:
+        return ([answer], True) if answer else ([], False)
+
+    def _play(self, action: str) -> tuple[float, bool, bool]:
+        before = self.visit.state
+        self._act(action)
+        over = self.visit.page == "done"
+        if over and self.visit.item:
+            self.score = score(self.visit.item, self.visit.chosen.values(), self.goal)
+            self.success = self.score >= 1
+        reward = self.score if self.config.reward == "dense" else float(self.success)
+        return reward, self.visit.state != before, over
+
+    @abstractmethod
+    def _act(self, action: str) -> None:
+        """Play an action; text that is none, or is impossible on this page, changes nothing."""
+
+    def missing_options(self) -> list[str]:
+        """Return the goal's values of options that the open item offers and that are not chosen yet."""
+        item, chosen = self.visit.item, self.visit.chosen
+        if item is None:
+            return []
+        offered = [value for values in item.options.values() for value in values]
+        return [value for value in self.goal.options if value in offered and value not in chosen.values()]
+
+    @abstractmethod
+    def search(self, text: str) -> str:
+        """Return the answer that searches for a text."""
+
+    @abstractmethod
+    def click(self, name: str) -> str:
+        """Return the answer that clicks on the id of a product, a value of an option, or a button of `visit`."""
+
+    @abstractmethod
+    def actions(self) -> list[str]:
+        """Return the actions that are possible on this page."""
+
+    def _random_answer(self, rng: random.Random) -> str:
+        return rng.choice(self.actions())
