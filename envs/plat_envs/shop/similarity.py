@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-_NOT_A_WORD = re.compile(r"\W+", re.ASCII)
+_NOT_A_WORD = re.compile(r"[\W_]+")
+_ACCENTED = dict.fromkeys(range(128, 256))  # as in those libraries, which drop these letters and no others
 
 
 def common_length(first: str, second: str) -> int:
@@ -34,15 +35,11 @@ def ratio(first: str, second: str) -> int:
 
 @lru_cache(maxsize=65536)
 def similarity(first: str, second: str) -> int:
-    """Return the token-set ratio. Case and everything but ASCII letters, digits and `_` are ignored."""
-    words, others = (set(_NOT_A_WORD.sub(" ", _ascii(text)).lower().split()) for text in (first, second))
+    """Return the token-set ratio. Only letters and digits count, and case does not."""
+    words, others = (set(_NOT_A_WORD.sub(" ", text.translate(_ACCENTED)).lower().split()) for text in (first, second))
     if not words or not others:
         return 0
     both = " ".join(sorted(words & others))
     one = " ".join([both, *sorted(words - others)]).strip()
     other = " ".join([both, *sorted(others - words)]).strip()
     return max(ratio(both, one), ratio(both, other), ratio(one, other))
-
-
-def _ascii(text: str) -> str:
-    return text.encode("ascii", "ignore").decode()
