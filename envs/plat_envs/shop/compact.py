@@ -18,19 +18,10 @@ from plat_envs.shop.visit import BUY, PREVIOUS, TO_SEARCH, Visit
 from plat_envs.vocabulary import ENTITIES, MAX_NUMBER
 
 PAGE_WORDS = 16
-TEMPLATES = (
-    "let me look at the price",
-    "i should check the color and size",
-    "first search then look closer",
-    "let me click the next item",
-    "i will buy the item now",
-    "think carefully and plan this",
-)
 
 
 class CompactShopper(Shopper):
     rules = ""  # the compact rendering has no instructions
-    templates = TEMPLATES
     shop: SmallShop
 
     def _load(self, seed: int, noise: int) -> None:

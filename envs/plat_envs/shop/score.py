@@ -45,6 +45,10 @@ def has_attribute(product: Product, attribute: str) -> bool:
 
 def matched_options(chosen: Iterable[str], goal: Goal) -> int:
     """Return how many of the goal's options are like one that was chosen."""
-    values = [plain_color(value) for value in chosen]
-    wanted = [plain_color(value) for value in goal.options]
-    return sum(any(similarity(value, option) > ALIKE for value in values) for option in wanted)
+    values = list(chosen)
+    return sum(any(matches(value, option) for value in values) for option in goal.options)
+
+
+def matches(value: str, option: str) -> bool:
+    """Return True if a chosen value counts as an option of the goal. Shades of one colour do."""
+    return similarity(plain_color(value), plain_color(option)) > ALIKE

@@ -7,20 +7,25 @@ from plat_envs.shop.visit import BUY
 
 
 def take_the_first(environment: Shopper) -> str:
-    """Blind: return the next action of one who buys the first result, with the wanted options if it has them."""
-    return _shop(environment, affordable=False)
+    """Blind: search for the kind of product, open the first result, choose wanted options that it has, and buy it."""
+    return _open_or_search(environment, environment.goal.query, environment.visit.shown()) or _buy(environment)
 
 
 def take_the_first_affordable(environment: Shopper) -> str:
-    """Greedy: the same for the first result whose price on the page of results is within the limit."""
-    return _shop(environment, affordable=True)
+    """Greedy: search for the attributes too, and open the first result whose price is within the limit."""
+    shop, goal, shown = environment.visit.shop, environment.goal, environment.visit.shown()
+    affordable = tuple(one for one in shown if shop.product(one).price <= goal.limit)
+    text = " ".join([*goal.attributes, goal.query])
+    return _open_or_search(environment, text, affordable or shown) or _buy(environment)
 
 
-def _shop(environment: Shopper, affordable: bool) -> str:
-    visit, goal = environment.visit, environment.goal
-    if visit.item is None:
-        rows = [visit.shop.product(product_id) for product_id in visit.shown()]
-        within = [row for row in rows if row.price <= goal.limit] if affordable else []
-        return environment.click((within or rows)[0].id) if rows else environment.search(goal.query)
+def _open_or_search(environment: Shopper, text: str, results: tuple[str, ...]) -> str:
+    """Return the action that opens the first result, or else searches; "" on the page of an item."""
+    if environment.visit.item is not None:
+        return ""
+    return environment.click(results[0]) if results else environment.search(text)
+
+
+def _buy(environment: Shopper) -> str:
     missing = environment.missing_options()
     return environment.click(missing[0] if missing else BUY)

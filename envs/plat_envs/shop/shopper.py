@@ -9,8 +9,23 @@ from typing import Any
 from plat_envs.episode import Episode
 from plat_envs.shop.config import WebShopConfig
 from plat_envs.shop.product import Goal
-from plat_envs.shop.score import score
+from plat_envs.shop.score import matches, score
 from plat_envs.shop.visit import Visit
+
+TEMPLATES = (
+    "let me look at the price",
+    "i should check the color and size",
+    "first search then look closer",
+    "let me click the next item",
+    "i will buy the item now",
+    "think carefully and plan this",
+)
+
+
+def _best(values: tuple[str, ...], wanted: tuple[str, ...]) -> str:
+    """Return the value that is one of `wanted`, or else the first one that counts as one of them; "" if none does."""
+    alike = [value for value in values if any(matches(value, option) for option in wanted)]
+    return next((value for value in alike if value in wanted), alike[0] if alike else "")
 
 
 class Shopper(Episode):
@@ -20,6 +35,7 @@ class Shopper(Episode):
     """
 
     task = "webshop"
+    templates = TEMPLATES
     config: WebShopConfig
     goal: Goal
     visit: Visit
@@ -43,12 +59,14 @@ class Shopper(Episode):
         """Play an action; text that is none, or is impossible on this page, changes nothing."""
 
     def missing_options(self) -> list[str]:
-        """Return the goal's values of options that the open item offers and that are not chosen yet."""
+        """Return the values of the open item that match an option of the goal and are still to be clicked on."""
         item, chosen = self.visit.item, self.visit.chosen
         if item is None:
             return []
-        offered = [value for values in item.options.values() for value in values]
-        return [value for value in self.goal.options if value in offered and value not in chosen.values()]
+        best = {name: _best(values, self.goal.options) for name, values in item.options.items()}
+        return [
+            value for name, value in best.items() if value and not _best((chosen.get(name, ""),), self.goal.options)
+        ]
 
     @abstractmethod
     def search(self, text: str) -> str:
