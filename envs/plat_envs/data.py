@@ -10,7 +10,7 @@ import errno
 import json
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from hashlib import file_digest
 from io import BufferedReader
@@ -128,10 +128,17 @@ def fingerprint(config: Any) -> dict[str, str]:
 
     Raises BadEnvironment if the file cannot be read.
     """
-    if config.data != "file":
-        return {}
+    return fingerprint_of({"data_sha256": config.path}) if config.data == "file" else {}
+
+
+def fingerprint_of(files: Mapping[str, str]) -> dict[str, str]:
+    """Return name -> hash of the file at each path. Raises BadEnvironment if a file cannot be read."""
+    return {name: _hash(path) for name, path in files.items()}
+
+
+def _hash(path: str) -> str:
     try:
-        about = Path(config.path).stat()
-        return {"data_sha256": _file_hash(config.path, about.st_size, about.st_mtime_ns)}
+        about = Path(path).stat()
+        return _file_hash(path, about.st_size, about.st_mtime_ns)
     except OSError as error:
-        raise BadEnvironment(f"cannot read the data: {error}", where=config.path) from None
+        raise BadEnvironment(f"cannot read the data: {error}", where=path) from None

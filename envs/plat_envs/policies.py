@@ -28,6 +28,7 @@ ROWS: tuple[tuple[str, Mapping[str, object]], ...] = (
     ("metamathqa", {}),
     ("countdown", {}),
     ("searchqa", {}),
+    ("webshop", {}),
 )
 
 

@@ -14,10 +14,10 @@ from plat.trainer.loop.instance_sets import FixedInstances
 from plat_analysis.statistics import intervals
 from plat_envs.api import make_environment
 from plat_envs.instances import distinct_seeds
-from plat_envs.policies import fixed_instances, main, successes, wilson
+from plat_envs.policies import ROWS, fixed_instances, main, successes, wilson
 from plat_envs.stand_in.scripted import POLICIES, response
 
-TASKS = ("sokoban", "frozenlake", "metamathqa", "countdown")
+TASKS = ("sokoban", "frozenlake", "metamathqa", "countdown", "searchqa", "webshop")
 COUNT = 256
 every_task = pytest.mark.parametrize("task", TASKS)
 
@@ -128,7 +128,7 @@ def test_the_command_prints_one_task_or_all(capsys):
     assert heading.split() == ["task", *POLICIES] and line.startswith("frozenlake detours=1  ") and line.count("[") == 4
     assert main(["--instances", "8", "--markdown"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 8 and lines[1] == "|---|---|---|---|---|"
+    assert len(lines) == len(ROWS) + 2 and lines[1] == "|---|---|---|---|---|"
     assert {line.split()[1] for line in lines[2:]} == set(TASKS)
 
 

@@ -18,8 +18,8 @@ from plat_envs.stand_in.demonstrations import Mix, demonstrations
 from plat_envs.stand_in.vocabulary import IDS, MAX_NUMBER, WORDS
 from plat_envs.turns.episode import answer_of
 
-TASKS = ("sokoban", "frozenlake", "countdown", "metamathqa")
-LENGTHS = {"sokoban": 25, "frozenlake": 23, "countdown": 8, "metamathqa": 26}
+TASKS = ("sokoban", "frozenlake", "countdown", "metamathqa", "searchqa", "webshop")
+LENGTHS = {"sokoban": 25, "frozenlake": 23, "countdown": 8, "metamathqa": 26, "searchqa": 45, "webshop": 27}
 LOWEST, HIGHEST = -0.1 - 2 * 1.1, 11.0  # of one turn: format penalty and two bad pushes; a solved Sokoban
 
 every_task = pytest.mark.parametrize("task", TASKS)
@@ -35,6 +35,12 @@ def play(environment, seed, responses):
     return history
 
 
+def instance(environment, seed):
+    """What tells an instance from another: its first prompt, or its problem where the prompt hides the world."""
+    prompt = environment.reset(seed)
+    return environment.problem if environment.task == "searchqa" else prompt
+
+
 def with_facts(environment):
     return environment.demonstrate(random.Random(0), "several_facts")
 
@@ -48,7 +54,7 @@ def test_same_seed_same_episode(task, rendering):
     first, second = (make_environment(task, split="validation", rendering=rendering) for _ in range(2))
     rng = random.Random(0)
     for seed in range(20):
-        script = [first.demonstrate(rng, "template", good=False) for _ in range(5) if first.reset(seed)]
+        script = [first.demonstrate(rng, "template", good=False) for _ in range(10) if first.reset(seed)]
         histories = []
         for environment in (first, second):
             responses = iter(script)
@@ -61,21 +67,21 @@ def test_same_seed_same_episode(task, rendering):
 def test_a_task_has_as_many_different_problems_as_it_says(task, split):
     spec = find_environment(task)
     environment = make_environment(task, split=split)
-    problems = set()
-    for seed in evaluation_tries(3, spec.plenty):
+    wanted, problems = max(spec.plenty, 512), set()
+    for seed in evaluation_tries(3, wanted):
         environment.reset(seed)
         problems.add(environment.problem)
-        if len(problems) == spec.plenty:
+        if len(problems) == wanted:
             break
-    assert len(problems) == spec.plenty >= 512
+    assert len(problems) == wanted and spec.plenty > 0
 
 
 @every_task
 def test_instances_do_not_depend_on_what_was_asked_before(task):
     forward = make_environment(task)
     backward = make_environment(task)
-    first = [forward.reset(seed) for seed in range(50)]
-    assert first == [backward.reset(seed) for seed in reversed(range(50))][::-1]
+    first = [instance(forward, seed) for seed in range(50)]
+    assert first == [instance(backward, seed) for seed in reversed(range(50))][::-1]
     assert len(set(first)) > 30
 
 
@@ -84,14 +90,17 @@ def test_splits_are_disjoint(task):
     seen = {}
     for split in SPLITS:
         environment = make_environment(task, split=split)
-        seen[split] = {environment.reset(seed) for seed in range(2000)}
+        seen[split] = {instance(environment, seed) for seed in range(2000)}
     for split, other in combinations(SPLITS, 2):
         assert not seen[split] & seen[other]
 
 
-@every_task
+@pytest.mark.parametrize("task", [task for task in TASKS if task != "searchqa"])
 def test_positions_of_different_splits_are_disjoint(task):
-    """A base model has seen no position, first or later, of the instances that it is trained and judged on."""
+    """A base model has seen no position, first or later, of the instances that it is trained and judged on.
+
+    A position of `searchqa` is what was found so far, which other worlds say too.
+    """
     seen = {}
     for split in SPLITS:
         environment = make_environment(task, split=split)
@@ -122,10 +131,10 @@ def test_a_shared_pool_draws_validation_from_training_instances(task):
     for split in SPLITS:
         environment = make_environment(task, {"shared_pool": True}, split)
         drawn[split] = {
-            environment.reset(seed) for seed in range(4000 if task in ("countdown", "frozenlake") else 1000)
+            instance(environment, seed) for seed in range(4000 if task in ("countdown", "frozenlake") else 1000)
         }
     separate = make_environment(task, split="validation")
-    assert not drawn["validation"] & {separate.reset(seed) for seed in range(500)}
+    assert not drawn["validation"] & {instance(separate, seed) for seed in range(500)}
     assert not drawn["heldout"] & (drawn["train"] | drawn["validation"])
     if task in ("countdown", "frozenlake"):  # small enough for a meeting to be certain
         assert drawn["train"] & drawn["validation"]
@@ -194,7 +203,7 @@ WORDS_OR_TEXT = st.one_of(
 @every_task
 @both_renderings
 @settings(max_examples=150, deadline=None)
-@given(texts=st.lists(WORDS_OR_TEXT, min_size=5, max_size=5), seed=st.integers(0, 50))
+@given(texts=st.lists(WORDS_OR_TEXT, min_size=7, max_size=7), seed=st.integers(0, 50))
 def test_no_text_breaks_an_episode(task, rendering, texts, seed):
     environment = make_environment(task, rendering=rendering)
     environment.reset(seed)
@@ -208,7 +217,7 @@ def test_no_text_breaks_an_episode(task, rendering, texts, seed):
         if done:
             break
     else:
-        raise AssertionError("no end after five turns")
+        raise AssertionError("no end after seven turns")
     with pytest.raises(BadEnvironment, match="over"):
         environment.step("again")
 

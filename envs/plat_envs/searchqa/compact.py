@@ -1,9 +1,10 @@
 """The compact rendering of `searchqa`.
 
-    searchqa where is who wrote e3 born ? e3 : e5 wrote e3 . 4 <think>
+    searchqa where is who wrote e3 born ? .. e3 : e5 wrote e3 . e2 wrote e0 4 <think>
 
-Between the question and the number of turns left stand the newest pages, each with its entity and its facts.
-`search e3` shows the page of e3; `finish e1` answers.
+Between the question and the number of turns left stand the three newest pages, each with its entity and its facts. All
+are padded with `_`, so that a word stands at the same place in every prompt. `search e3` shows the page of e3;
+`finish e1` answers.
 """
 
 from __future__ import annotations
@@ -16,12 +17,19 @@ from plat_envs.searchqa.small_world import RELATIONS, SmallWorld, ground, small_
 from plat_envs.stand_in.vocabulary import ENTITIES
 
 SHOWN = 3  # newest pages that are shown
+QUESTION_WORDS, PAGE_WORDS = 9, 11
 _ENTITY = "|".join(ENTITIES)
 _CLAUSE = re.compile(
     rf"(?:({_ENTITY}) wrote ({_ENTITY})|({_ENTITY}) born in ({_ENTITY})|({_ENTITY}) capital of ({_ENTITY})"
     rf"|who wrote (?:{_ENTITY})|where is (?:{_ENTITY}) born|capital of (?:{_ENTITY})|(\d{{1,2}}) more)"
 )
 _ACTION = re.compile(rf"(?:search|finish) (?:{_ENTITY})")
+
+
+def _padded(text: str, length: int) -> str:
+    """Return the text with `_` after it, so that it has `length` words."""
+    words = text.split()
+    return " ".join([*words, *["_"] * (length - len(words))])
 
 
 class CompactSeeker(Seeker):
@@ -60,8 +68,10 @@ class CompactSeeker(Seeker):
     # --- the prompt ---------------------------------------------------------------------------------------------------
 
     def _compact(self) -> str:
-        pages = [f"{page} : {' . '.join(fact.text for fact in self.world.page(page))} ." for page in self.pages]
-        return " ".join(["searchqa", self.world.question, "?", *pages, str(self._budget()), "<think>"])
+        pages = [f"{page} : {' . '.join(fact.text for fact in self.world.page(page))}" for page in self.pages]
+        places = [*[""] * (SHOWN - len(pages)), *pages]
+        shown = [_padded(f"{self.world.question} ?", QUESTION_WORDS), *(_padded(page, PAGE_WORDS) for page in places)]
+        return " ".join(["searchqa", *shown, str(self._budget()), "<think>"])
 
     def _chat(self) -> str:
         raise NotImplementedError  # that rendering has a class of its own

@@ -1,0 +1,139 @@
+"""The chat rendering of `searchqa`: the released actions `search[query]` and `finish[answer]`, and pages as text."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+
+from plat_envs.searchqa.config import SearchQAConfig
+from plat_envs.searchqa.questions import Question
+from plat_envs.searchqa.seeker import Seeker
+
+MOST_CHARACTERS, MOST_OF_ALL = 800, 4000  # of one page, and of all pages of a search, as released
+RESULTS = 5  # pages of a search
+Document = tuple[str, float]  # text and score
+_ACTION = re.compile(r"\s*(search|finish)\[(.*)\]\s*", re.IGNORECASE | re.DOTALL)
+_CLAUSE = re.compile(
+    r"\d+ turns are left|no page fits|the question names .+|the .+ of .+ is .+|the city in which .+ is .+"
+    r"|.+ was \w+ in \d+"
+)
+RULES = """You answer a question with a search engine.
+Your actions are search[query], which shows the pages that fit best, and finish[answer], which ends the task.
+A question may need several searches: search for what the pages so far have told you. Answer in a few words."""
+
+
+class ChatSeeker(Seeker):
+    """`retrieve`: (query, number of pages) -> documents, best first; `question_of`: seed -> question."""
+
+    rules = RULES
+
+    def __init__(
+        self,
+        config: SearchQAConfig,
+        split: str,
+        rendering: str,
+        retrieve: Callable[[str, int], list[Document]],
+        question_of: Callable[[int], Question],
+    ) -> None:
+        super().__init__(config, split, rendering)
+        self._retrieve, self._question_of = retrieve, question_of
+
+    def _load(self, seed: int, noise: int) -> None:
+        self.question = self._question_of(seed)
+        self.right = self.question.answer
+        self.queries: list[str] = []
+        self.found: list[Document] = []
+
+    @property
+    def problem(self) -> str:
+        return self.question.text
+
+    def _parse(self, action: str) -> tuple[str | None, str]:
+        match = _ACTION.fullmatch(action)
+        if match is None:
+            return None, action
+        return (match[2], "") if match[1].lower() == "search" else (None, match[2])
+
+    def _search(self, query: str) -> bool:
+        before = self.found
+        self.queries.append(query)
+        self.found = self._retrieve(query, self.config.results or RESULTS)
+        return self.found != before
+
+    # --- the prompt ---------------------------------------------------------------------------------------------------
+
+    def _chat(self) -> str:
+        lines = [f"Question: {self.question.text}"]
+        if self.queries:
+            lines += [f"Searches so far: {'; '.join(self.queries)}", self._documents()]
+        return "\n".join([*lines, "Actions: search[query], finish[answer]"])
+
+    def _documents(self) -> str:
+        """Return the pages of the newest search: number, rank, score, and text, cut as released."""
+        if not self.found:
+            return "The search found nothing."
+        shown = [
+            f"Document {number} (id {number}, score {score:.3f}): {text[:MOST_CHARACTERS]}"
+            for number, (text, score) in enumerate(self.found, start=1)
+        ]
+        text = "\n".join(shown)
+        return text if len(text) <= MOST_OF_ALL else f"{text[:MOST_OF_ALL]}..."
+
+    def _compact(self) -> str:
+        raise NotImplementedError  # that rendering has a class of its own
+
+    # --- demonstrations -----------------------------------------------------------------------------------------------
+
+    def _found_facts(self) -> list[str]:
+        """Return the facts on the way to the answer whose pages were searched for, in order."""
+        known = []
+        for page, fact in zip(self.question.path, self.question.facts, strict=True):
+            if page not in self.queries:
+                break
+            known.append(fact)
+        return known
+
+    def _named(self) -> list[str]:
+        """Return the fact that the question names the first page of the way; [] if no way is known."""
+        return [f"the question names {page}" for page in self.question.path[:1]]
+
+    def _good_answer(self, rng: random.Random) -> str:
+        known = len(self._found_facts())
+        if known < len(self.question.path) and self.turns_left > 1:
+            return f"search[{self.question.path[known]}]"
+        return f"finish[{self.right}]"
+
+    def _random_answer(self, rng: random.Random) -> str:
+        words = re.findall(r"\w+", self.question.text)
+        return f"{rng.choice(('search', 'finish'))}[{rng.choice(words)}]"
+
+    def _facts(self, answer: str, several: bool) -> str:
+        facts = [*(self._found_facts()[-1:] or self._named()), f"{self.turns_left} turns are left"]
+        return f"{' and '.join(facts if several else facts[:1])} so {answer}"
+
+    def _wrong_facts(self, rng: random.Random) -> tuple[str, str]:
+        answer = self._random_answer(rng)
+        return f"{self.turns_left + 1 + rng.randrange(5)} turns are left and no page fits so {answer}", answer
+
+    def _facts_stated(self, reasoning: str) -> list[bool]:
+        stated, so, action = reasoning.rpartition(" so ")
+        if not so or _ACTION.fullmatch(action) is None:
+            return []
+        clauses = stated.split(" and ")
+        if not all(map(_CLAUSE.fullmatch, clauses)):
+            return []
+        true = {*self._found_facts(), *self._named(), f"{self.turns_left} turns are left"}
+        return [clause in true for clause in clauses]
+
+    # --- scripted policies --------------------------------------------------------------------------------------------
+
+    def blind(self) -> str:
+        """Finish without a search: with a name in the question, which answers some comparisons."""
+        return f"finish[{self.question.path[0] if self.question.path else ''}]"
+
+    def greedy(self) -> str:
+        """Search for the first page, and finish with what it says."""
+        if not self.queries:
+            return f"search[{self.question.path[0]}]"
+        return f"finish[{self.question.facts[0].rpartition(' is ')[2]}]"

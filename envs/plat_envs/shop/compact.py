@@ -1,0 +1,147 @@
+"""The compact rendering of `webshop`: 27 words, whatever the page.
+
+    webshop buy red small pens price 12 . item e2 pens price 9 color red blue _ = _ size small large = _ . 5 <think>
+
+A row of the results is id, thing, price, and `√` if the item was opened before. On the page of an item each group of
+options ends in what is chosen, as in `= red`.
+"""
+
+from __future__ import annotations
+
+import random
+
+from plat_envs.shop.compact_facts import facts_stated, item_fact
+from plat_envs.shop.product import Product
+from plat_envs.shop.shopper import Shopper
+from plat_envs.shop.small_shop import COLORS, SIZES, THINGS, SmallShop, small_shop
+from plat_envs.shop.visit import BUY, PREVIOUS, TO_SEARCH, Visit
+from plat_envs.stand_in.vocabulary import ENTITIES, MAX_NUMBER
+
+PAGE_WORDS = 16
+
+
+class CompactShopper(Shopper):
+    rules = ""  # the compact rendering has no instructions
+    shop: SmallShop
+
+    def _load(self, seed: int, noise: int) -> None:
+        self.shop = small_shop(self.split, seed, self.config.shared_pool)
+        self.goal = self.shop.goal
+        self.visit, self.score = Visit(self.shop), 0.0
+        self.color, self.size = self.goal.options
+        self.thing, self.limit = self.goal.query, int(self.goal.limit)
+
+    @property
+    def problem(self) -> str:
+        return str(self.shop)
+
+    def _act(self, action: str) -> None:
+        verb, _, rest = action.partition(" ")
+        if verb == "search":
+            self.visit.search(rest)
+        elif action == "buy":
+            self.visit.click(BUY)
+        elif action == "back":
+            self.visit.click(PREVIOUS if self.visit.item else TO_SEARCH)
+        elif verb == "click" and rest in (*ENTITIES, *COLORS, *SIZES):
+            self.visit.click(rest)
+
+    def search(self, text: str) -> str:
+        return f"search {text}"
+
+    def click(self, name: str) -> str:
+        return "buy" if name == BUY else f"click {name}"
+
+    def actions(self) -> list[str]:
+        searches = [f"search {thing}" for thing in THINGS] + [f"search {self.color} {self.thing}"]
+        if self.visit.item is None:
+            return searches + [f"click {product_id}" for product_id in self.visit.shown()]
+        clicks = [f"click {value}" for values in self.visit.item.options.values() for value in values]
+        return [*clicks, "buy", "back", *searches[-1:]]
+
+    # --- the prompt ---------------------------------------------------------------------------------------------------
+
+    def _compact(self) -> str:
+        words = self._page()
+        padded = " ".join([*words, *["_"] * (PAGE_WORDS - len(words))])
+        return f"webshop buy {self.goal.text} . {padded} . {self._budget()} <think>"
+
+    def _page(self) -> list[str]:
+        visit = self.visit
+        if visit.page == "item" and visit.item:
+            return self._item_page(visit.item)
+        if visit.page == "results":
+            rows = map(self._row, visit.shown())
+            return " ".join(rows).split() or ["no", "result"]
+        return ["page", "search" if visit.page == "search" else "finish"]
+
+    def _row(self, product_id: str) -> str:
+        item = self.shop.items[product_id]
+        return f"{product_id} {item.title} {item.price:g} {'√' if product_id in self.visit.seen else '_'}"
+
+    def _item_page(self, item: Product) -> list[str]:
+        words = ["item", item.id, item.title, "price", f"{item.price:g}"]
+        for name, values in (("color", COLORS), ("size", SIZES)):
+            offered = item.options[name]
+            words += [name, *offered, *["_"] * (len(values) - len(offered)), "=", self.visit.chosen.get(name, "_")]
+        return words
+
+    def _chat(self) -> str:
+        raise NotImplementedError  # that rendering has a class of its own
+
+    # --- demonstrations -----------------------------------------------------------------------------------------------
+
+    def _good_answer(self, rng: random.Random) -> str:
+        item = self.visit.item
+        if item is None:
+            shown = self.shop.right in self.visit.shown()
+            return f"click {self.shop.right}" if shown else self._good_search()
+        if item.id == self.shop.right:
+            missing = self.missing_options()
+            return f"click {missing[0]}" if missing else "buy"
+        return "back" if self.shop.right in self.visit.hits else self._good_search()
+
+    def _good_search(self) -> str:
+        return f"search {self.color} {self.size} {self.thing}"
+
+    def _facts(self, answer: str, several: bool) -> str:
+        goal = f"goal {self.color} {self.size} {self.thing} price {self.limit}" if several else f"goal {self.thing}"
+        if self.visit.item:
+            return f"{self._item_facts(self.visit.item, several)} so {answer}"
+        clicked = self.shop.items.get(answer.rpartition(" ")[2])
+        if clicked is None:
+            return f"{goal} so {answer}"
+        if not several:
+            return f"{clicked.id} price {clicked.price:g} so {answer}"
+        return f"{clicked.id} {clicked.title} price {clicked.price:g} goal {self.thing} price {self.limit} so {answer}"
+
+    def _item_facts(self, item: Product, several: bool) -> str:
+        fact, goal = item_fact(item, self.goal), f"goal {self.color} {self.size} price {self.limit}"
+        if fact:
+            return f"{goal} {fact}" if several else fact
+        missing = self.missing_options()
+        if not several:
+            return f"goal {missing[0]}" if missing else f"item price {item.price:g}"
+        color, size = (self.visit.chosen.get(name, "_") for name in ("color", "size"))
+        return f"{goal} item price {item.price:g} color {color} size {size}"
+
+    def _wrong_facts(self, rng: random.Random) -> tuple[str, str]:
+        answer = self._random_answer(rng)
+        while True:
+            said = f"{self._drawn_facts(rng)} so {answer}"
+            if not all(self._facts_stated(said)):
+                return said, answer
+
+    def _drawn_facts(self, rng: random.Random) -> str:
+        """Return facts in the form of several, with everything that they state drawn at random."""
+        color, size, thing = rng.choice(COLORS), rng.choice(SIZES), rng.choice(THINGS)
+        price, limit = rng.randint(1, MAX_NUMBER), rng.randint(1, MAX_NUMBER)
+        if self.visit.item:
+            chosen = f"color {rng.choice((*COLORS, '_'))} size {rng.choice((*SIZES, '_'))}"
+            return f"goal {color} {size} price {limit} item price {price} {chosen}"
+        if self.visit.page == "results" and rng.random() < 0.5:
+            return f"{rng.choice(ENTITIES)} {thing} price {price} goal {rng.choice(THINGS)} price {limit}"
+        return f"goal {color} {size} {thing} price {limit}"
+
+    def _facts_stated(self, reasoning: str) -> list[bool]:
+        return facts_stated(self.visit, self.goal, reasoning)
