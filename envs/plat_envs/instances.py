@@ -19,7 +19,7 @@ from plat_envs.api import Environment
 from plat_envs.environment_errors import BadEnvironment, check_choice
 
 SPLITS = ("base", "train", "validation", "heldout")
-_BUCKETS = ("base",) * 4 + ("train",) * 4 + ("validation", "heldout")
+SPLIT_SHARES = ("base",) * 4 + ("train",) * 4 + ("validation", "heldout")
 _MAX_DRAWS = 100_000
 TRIES = 50  # seeds tried for each distinct instance that is wanted
 EVALUATION_SEEDS = 100_000  # instance seeds of each `eval.seed`
@@ -30,7 +30,7 @@ Candidate: TypeAlias = tuple[str, Callable[[], Instance | None]] | None
 
 def split_of(ground: str) -> str:
     """Return the split of an instance from its ground: its map or layout without the player's position."""
-    return _BUCKETS[int.from_bytes(blake2b(ground.encode(), digest_size=4).digest()) % len(_BUCKETS)]
+    return SPLIT_SHARES[int.from_bytes(blake2b(ground.encode(), digest_size=4).digest()) % len(SPLIT_SHARES)]
 
 
 def source_split(split: str, shared_pool: bool) -> str:

@@ -9,7 +9,7 @@ from plat.errors import SpecError
 from plat.rl.conditional_keys import unread
 from plat.rl.config import PROBE_BLOCK, GradientConfig
 from plat.rl.filter.rule import OPTIONS, check_options, read_keys
-from plat.trainer.embedded.base_model.recipe import tasks_of
+from plat.trainer.embedded.base_model.recipe import check_task_of_base
 from plat.trainer.run_config import RunConfig
 from plat.units import counted
 
@@ -23,10 +23,13 @@ def idle_keys(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def check_stand_in(config: RunConfig) -> None:
-    """Raise SpecError if `model.shape` makes no transformer, or, without `model.path`, the base version is unknown."""
+    """Raise SpecError if `model.shape` makes no transformer, or the base version is unknown or without the task.
+
+    The base version is not read with `model.path`.
+    """
     shape = config.model.shape
     if config.model.path is None:
-        tasks_of(config.model.base.version)
+        check_task_of_base(config.task.name, config.model.base.version)
     if shape.width % shape.heads or (shape.width // shape.heads) % 2:
         raise SpecError(
             f"width {shape.width} cannot be split into {shape.heads} heads of even size",

@@ -22,7 +22,10 @@ from plat_envs.stand_in.vocabulary import VERSION as VOCABULARY
 
 BUILD_VERSION = "4"  # of the supervised training code; raise it when the same recipe gives clearly other weights
 # Version of the bases -> the tasks of their demonstrations. A new task needs a new version, so that no run changes.
-VERSIONS = {"v2": ("sokoban", "frozenlake", "metamathqa", "countdown")}
+VERSIONS = {
+    "v2": ("sokoban", "frozenlake", "metamathqa", "countdown"),
+    "v3": ("sokoban", "frozenlake", "metamathqa", "countdown", "searchqa", "webshop", "deepcoder"),
+}
 
 
 def tasks_of(version: str) -> tuple[str, ...]:
@@ -32,6 +35,20 @@ def tasks_of(version: str) -> tuple[str, ...]:
             f"there is no base version {version!r}", where="model.base.version", fix=f"one of: {', '.join(VERSIONS)}"
         )
     return VERSIONS[version]
+
+
+def check_task_of_base(task: str, version: str) -> None:
+    """Raise SpecError if bases of this version have seen no demonstration of a task, and those of another have.
+
+    A task of a plug-in is in no version, and is trained from any base.
+    """
+    others = [other for other, tasks in VERSIONS.items() if task in tasks]
+    if others and task not in tasks_of(version):
+        raise SpecError(
+            f"base models of version {version} have seen no demonstration of {task}",
+            where="model.base.version",
+            fix=f"model.base.version={others[-1]}",
+        )
 
 
 def recipe(model: ModelConfig) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""The task `deepcoder`: write a program that passes all tests."""
