@@ -28,6 +28,8 @@ ROWS: tuple[tuple[str, Mapping[str, object]], ...] = (
     ("metamathqa", {}),
     ("countdown", {}),
     ("searchqa", {}),
+    ("deepcoder", {}),
+    ("bandit", {}),
     ("webshop", {}),
 )
 

@@ -24,7 +24,7 @@ BUILD_VERSION = "4"  # of the supervised training code; raise it when the same r
 # Version of the bases -> the tasks of their demonstrations. A new task needs a new version, so that no run changes.
 VERSIONS = {
     "v2": ("sokoban", "frozenlake", "metamathqa", "countdown"),
-    "v3": ("sokoban", "frozenlake", "metamathqa", "countdown", "searchqa", "webshop", "deepcoder"),
+    "v3": ("sokoban", "frozenlake", "metamathqa", "countdown", "searchqa", "webshop", "deepcoder", "bandit"),
 }
 
 
