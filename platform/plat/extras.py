@@ -16,6 +16,7 @@ EXTRAS = {
     "search": ("optuna",),
     "tensorboard": ("tensorboard",),
     "wandb": ("wandb",),
+    "reasoning-gym": ("reasoning_gym",),
     "hub": ("transformers", "datasets"),
 }
 

@@ -61,8 +61,8 @@ class EpisodeConfig:
             )
 
 
-class Episode(ABC):
-    """Base of the environments: subclasses know the game (`_load`, `_read`, `_play`, `_compact`, `_chat`).
+class PlainEpisode(ABC):
+    """Base of environments without demonstrations: subclasses know the game (`_load`, `_read`, `_play`, `_chat`).
 
     The constructor raises BadEnvironment for an unknown split or rendering, and for a compact rendering of more than
     MAX_NUMBER actions per episode.
@@ -70,11 +70,12 @@ class Episode(ABC):
 
     task: ClassVar[str]
     rules: str  # what the game is, for the chat rendering
-    templates: tuple[str, ...]  # the sentences of template reasoning
 
     def __init__(self, config: Any, split: str, rendering: str) -> None:
         check_choice("split", split, SPLITS)
         check_choice("rendering", rendering, RENDERINGS)
+        if rendering == "compact" and type(self)._compact is PlainEpisode._compact:
+            raise BadEnvironment(f"{self.task} has no compact rendering", fix="a real model: train.rendering=chat")
         if rendering == "compact" and config.budget > MAX_NUMBER:
             raise BadEnvironment(
                 f"{self.task}: {config.budget} actions per episode have no compact rendering",
@@ -122,27 +123,6 @@ class Episode(ABC):
     def close(self) -> None:  # noqa: B027 - most games hold nothing
         pass
 
-    def demonstrate(self, rng: random.Random, level: str, good: bool = True) -> str:
-        check_choice("level", level, LEVELS)
-        if level == "template":
-            reasoning, answer = rng.choice(self.templates), self._good_answer(rng) if good else self._random_answer(rng)
-        elif level == "wrong_facts":
-            reasoning, answer = self._wrong_facts(rng)
-        else:
-            answer = self._good_answer(rng)
-            reasoning = self._facts(answer, several=level == "several_facts")
-        return f"{reasoning} </think> <answer> {answer} </answer>"
-
-    def reasoning_level(self, reasoning: str) -> str | None:
-        if reasoning in self.templates:
-            return "template"
-        facts = self._facts_stated(reasoning)
-        if not facts:
-            return None
-        if not all(facts):
-            return "wrong_facts"
-        return "one_fact" if len(facts) == 1 else "several_facts"
-
     # --- what a game knows --------------------------------------------------------------------------------------------
 
     @abstractmethod
@@ -160,9 +140,9 @@ class Episode(ABC):
         A move is an action that changed the state, or in a text task a valid answer.
         """
 
-    @abstractmethod
     def _compact(self) -> str:
-        """Return the state in words of the vocabulary."""
+        """Return the state in words of the vocabulary. Without it, the constructor refuses the compact rendering."""
+        raise NotImplementedError
 
     @abstractmethod
     def _chat(self) -> str:
@@ -172,26 +152,6 @@ class Episode(ABC):
     @abstractmethod
     def problem(self) -> str:
         """A text that identifies the current problem, see `Environment.problem`."""
-
-    @abstractmethod
-    def _good_answer(self, rng: random.Random) -> str:
-        """Return an answer of optimal actions, or a random valid one if success is no longer possible."""
-
-    @abstractmethod
-    def _random_answer(self, rng: random.Random) -> str:
-        """Return a random valid answer."""
-
-    @abstractmethod
-    def _facts(self, answer: str, several: bool) -> str:
-        """Return a sentence with one or several facts of the state that leads to this answer."""
-
-    @abstractmethod
-    def _wrong_facts(self, rng: random.Random) -> tuple[str, str]:
-        """Return a sentence in the form of several facts, at least one of them wrong, and its answer."""
-
-    @abstractmethod
-    def _facts_stated(self, reasoning: str) -> list[bool]:
-        """Return for each fact in the sentence True if it holds now; [] for a sentence outside the grammar."""
 
     # --- prompts ------------------------------------------------------------------------------------------------------
 
@@ -220,3 +180,52 @@ class Episode(ABC):
             example = f"<answer> up {SEPARATOR} left </answer>"
             several = f"\nYou may give up to {count} actions per turn, joined by {SEPARATOR}, e.g. {example}."
         return f"You are a helpful assistant. {self.rules}{several}"
+
+
+class Episode(PlainEpisode):
+    """Base of the environments that stand-ins are trained on: they demonstrate, and grade reasonings."""
+
+    templates: tuple[str, ...]  # the sentences of template reasoning
+
+    def demonstrate(self, rng: random.Random, level: str, good: bool = True) -> str:
+        check_choice("level", level, LEVELS)
+        if level == "template":
+            reasoning, answer = rng.choice(self.templates), self._good_answer(rng) if good else self._random_answer(rng)
+        elif level == "wrong_facts":
+            reasoning, answer = self._wrong_facts(rng)
+        else:
+            answer = self._good_answer(rng)
+            reasoning = self._facts(answer, several=level == "several_facts")
+        return f"{reasoning} </think> <answer> {answer} </answer>"
+
+    def reasoning_level(self, reasoning: str) -> str | None:
+        if reasoning in self.templates:
+            return "template"
+        facts = self._facts_stated(reasoning)
+        if not facts:
+            return None
+        if not all(facts):
+            return "wrong_facts"
+        return "one_fact" if len(facts) == 1 else "several_facts"
+
+    # --- what a game knows of good answers and of facts ---------------------------------------------------------------
+
+    @abstractmethod
+    def _good_answer(self, rng: random.Random) -> str:
+        """Return an answer of optimal actions, or a random valid one if success is no longer possible."""
+
+    @abstractmethod
+    def _random_answer(self, rng: random.Random) -> str:
+        """Return a random valid answer."""
+
+    @abstractmethod
+    def _facts(self, answer: str, several: bool) -> str:
+        """Return a sentence with one or several facts of the state that leads to this answer."""
+
+    @abstractmethod
+    def _wrong_facts(self, rng: random.Random) -> tuple[str, str]:
+        """Return a sentence in the form of several facts, at least one of them wrong, and its answer."""
+
+    @abstractmethod
+    def _facts_stated(self, reasoning: str) -> list[bool]:
+        """Return for each fact in the sentence True if it holds now; [] for a sentence outside the grammar."""

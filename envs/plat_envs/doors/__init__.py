@@ -1,0 +1,1 @@
+"""Adapters to the tasks of other packages."""

@@ -1,0 +1,132 @@
+"""The tasks of the package reasoning-gym: one question, one answer, and the score that the package gives.
+
+`task=reasoning_gym task.env.dataset=NAME`. All items are made and scored in a process of their own (`worker`), so that
+the random numbers of this process do not change, and a score that takes too long ends. Chat rendering only.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from hashlib import blake2b
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from plat_envs.api import EnvironmentSpec, Need
+from plat_envs.doors.worker_process import WorkerProcess, shared_worker
+from plat_envs.environment_errors import BadEnvironment, check_range, one_of
+from plat_envs.instances import SPLITS, source_split
+from plat_envs.turns.episode import EpisodeConfig, PlainEpisode
+
+PACKAGE, INSTALL = "reasoning-gym", "pip install 'plat[reasoning-gym]'"
+RANGE = 1 << 28  # items of each split
+MAKING = 60.0  # for an item, at most [seconds]
+
+
+@dataclass(frozen=True)
+class ReasoningGymConfig(EpisodeConfig):
+    turns: int = 1  # answers to a question [turns]
+    actions_per_turn: int = 1  # the answer is never cut [actions]
+    dataset: str = "chain_sum"  # its name in reasoning-gym
+    options: str = ""  # of the dataset, as a JSON object, e.g. {"min_terms": 2}
+    threshold: float = 1.0  # an answer with this score or more is a success
+    seconds: float = 5.0  # for a score; one that takes longer is 0 [seconds]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range("actions_per_turn", self.actions_per_turn, 1, 1)
+        check_range("threshold", self.threshold, 0.0, 1.0)
+        check_range("seconds", self.seconds, 0.1, 600.0)
+        try:
+            options = json.loads(self.options or "{}")
+        except ValueError:
+            options = None
+        if not isinstance(options, dict):
+            raise BadEnvironment(
+                f"reasoning_gym: options is {self.options!r}",
+                fix='a JSON object, e.g. {"min_terms": 2}; or leave it out',
+            )
+
+
+def item_of(split: str, seed: int) -> int:
+    """Return the number of the item of (split, seed). The numbers of two splits never meet."""
+    place = int.from_bytes(blake2b(f"{split}/{seed}".encode(), digest_size=8).digest()) % RANGE
+    return SPLITS.index(split) * RANGE + place
+
+
+class ReasoningGym(PlainEpisode):
+    task = "reasoning_gym"
+    rules = "You solve a puzzle. Reason step by step, and give the final answer alone in the answer section."
+    config: ReasoningGymConfig
+
+    def __init__(self, config: ReasoningGymConfig, split: str, rendering: str) -> None:
+        super().__init__(config, split, rendering)
+        self._worker: WorkerProcess | None = shared_worker()
+        self._item: dict[str, Any] = {}
+
+    def _load(self, seed: int, noise: int) -> None:
+        number = item_of(source_split(self.split, self.config.shared_pool), seed)
+        self._item = {"dataset": self.config.dataset, "options": self.config.options, "number": number}
+        self.question = str(self._ask({"do": "make", **self._item}, MAKING))
+
+    def _ask(self, request: dict[str, Any], seconds: float) -> Any:
+        """Return the worker's answer, None after `seconds`. BadEnvironment says what it refused."""
+        assert self._worker is not None, "the session is closed"
+        answer = self._worker.ask(request, seconds)
+        if answer is None or "value" in answer:
+            return None if answer is None else answer["value"]
+        kind, what = answer["kind"], answer["what"]
+        if kind == "package":
+            raise BadEnvironment(f"reasoning_gym needs a package that is not installed: {PACKAGE}", fix=INSTALL)
+        if kind == "dataset":
+            raise BadEnvironment(
+                f"reasoning_gym has no dataset {self.config.dataset!r}",
+                fix=one_of(self.config.dataset, answer["known"]),
+            )
+        raise BadEnvironment(
+            f"reasoning_gym: {self.config.dataset}: {what}",
+            where="task.env.options",
+            fix="see the options of the dataset",
+        )
+
+    @property
+    def problem(self) -> str:
+        return blake2b(self.question.encode(), digest_size=16).hexdigest()
+
+    def _read(self, answer: str) -> tuple[list[str], bool]:
+        return ([answer], True) if answer else ([], False)
+
+    def _play(self, action: str) -> tuple[float, bool, bool]:
+        score = self._ask({"do": "score", **self._item, "answer": action}, self.config.seconds)
+        self.success = score is not None and score >= self.config.threshold
+        return float(score or 0.0), True, self.success
+
+    def _chat(self) -> str:
+        return self.question
+
+    def close(self) -> None:
+        if self._worker is not None:
+            self._worker.release()
+            self._worker = None
+
+
+def _fingerprint(config: ReasoningGymConfig) -> dict[str, str]:
+    try:
+        return {PACKAGE: version(PACKAGE)}
+    except PackageNotFoundError:
+        raise BadEnvironment(f"reasoning_gym needs a package that is not installed: {PACKAGE}", fix=INSTALL) from None
+
+
+def _needs(config: ReasoningGymConfig) -> list[Need]:
+    return [Need(f"the package {PACKAGE} {version(PACKAGE)}, dataset {config.dataset}")]
+
+
+SPEC = EnvironmentSpec(
+    name="reasoning_gym",
+    config_type=ReasoningGymConfig,
+    make=ReasoningGym,
+    version="1",
+    fingerprint=_fingerprint,
+    countable=lambda config: False,
+    needs=_needs,
+)

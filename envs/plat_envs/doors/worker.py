@@ -1,0 +1,68 @@
+"""Make and score items of reasoning-gym: a JSON request on each line of stdin, its answer on a line of stdout.
+
+{"do": "make", "dataset": "chain_sum", "options": "", "number": 5}   ->  {"value": "What is 3 + 4?"}
+{"do": "score", ..., "answer": "7"}                                  ->  {"value": 1.0}
+anything that cannot be done                                         ->  {"kind": "dataset", "what": ..., "known": []}
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+from functools import lru_cache
+from typing import Any
+
+SIZE = 1 << 31  # items of a dataset; each is drawn by its number alone
+
+
+@lru_cache(maxsize=8)
+def dataset_of(name: str, options: str) -> Any:
+    """Return the dataset. Raises the package's errors."""
+    import reasoning_gym
+
+    return reasoning_gym.create_dataset(name, seed=0, size=SIZE, **json.loads(options or "{}"))
+
+
+@lru_cache(maxsize=1024)
+def item(name: str, options: str, number: int) -> dict[str, Any]:
+    """Return the item of this number. What it draws from Python's own generator is a function of the number too."""
+    dataset = dataset_of(name, options)
+    random.seed(f"{name}/{number}")
+    made: dict[str, Any] = dataset[number]
+    return made
+
+
+def answer(request: dict[str, Any]) -> dict[str, Any]:
+    """Return the answer to a request; errors of the package are answers too."""
+    try:
+        from reasoning_gym.factory import DATASETS
+    except ImportError as error:
+        return {"kind": "package", "what": str(error)}
+    name, options, number = request["dataset"], request["options"], request["number"]
+    if name not in DATASETS:
+        return {"kind": "dataset", "what": name, "known": sorted(DATASETS)}
+    try:
+        made = item(name, options, number)
+        if request["do"] == "make":
+            return {"value": made["question"]}
+        random.seed(f"{name}/{number}/score")
+        return {"value": float(dataset_of(name, options).score_answer(request["answer"], made))}
+    except Exception as error:  # the package raises errors of many classes
+        if request["do"] == "score":
+            return {"value": 0.0}
+        return {"kind": "item", "what": f"{type(error).__name__}: {error}"}
+
+
+def main() -> None:
+    """Answer requests until stdin ends. What the package prints goes to stderr."""
+    with os.fdopen(os.dup(1), "wb") as out:
+        os.dup2(2, 1)
+        for line in sys.stdin.buffer:
+            out.write(json.dumps(answer(json.loads(line))).encode() + b"\n")
+            out.flush()
+
+
+if __name__ == "__main__":
+    main()

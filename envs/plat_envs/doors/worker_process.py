@@ -1,0 +1,86 @@
+"""A process that makes and scores items for this one, and is started again after a request that took too long."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import select
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+STARTING = 120.0  # for the first answer, which includes the import of the package [seconds]
+
+
+class WorkerProcess:
+    """The process of `plat_envs.doors.worker`, started at the first request. It ends with the last of its users."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._rest = b""
+        self.users = 0
+
+    def ask(self, request: dict[str, Any], seconds: float) -> dict[str, Any] | None:
+        """Return the answer to a request; None if it takes more than `seconds`, or if the process dies of it."""
+        with self._lock:
+            starting = self._process is None
+            process = self._process or self._start()
+            try:
+                assert process.stdin is not None
+                process.stdin.write(json.dumps(request).encode() + b"\n")
+                process.stdin.flush()
+                line = self._line(process, seconds + (STARTING if starting else 0.0))
+            except OSError:
+                line = None
+            if line is None:
+                self._end()
+                return None
+            answer: dict[str, Any] = json.loads(line)
+            return answer
+
+    def release(self) -> None:
+        """Say that one user needs the process no more."""
+        with self._lock:
+            self.users -= 1
+            if self.users == 0:
+                self._end()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        self._rest = b""
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "plat_envs.doors.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        return self._process
+
+    def _line(self, process: subprocess.Popen[bytes], seconds: float) -> bytes | None:
+        """Return the next line of the process without its end; None after `seconds`, or at the end of its output."""
+        assert process.stdout is not None
+        until = time.monotonic() + seconds
+        while b"\n" not in self._rest:
+            ready, _, _ = select.select([process.stdout], [], [], max(0.0, until - time.monotonic()))
+            chunk = os.read(process.stdout.fileno(), 1 << 16) if ready else b""
+            if not chunk:
+                return None
+            self._rest += chunk
+        line, _, self._rest = self._rest.partition(b"\n")
+        return line
+
+    def _end(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
+
+
+_SHARED = WorkerProcess()
+atexit.register(_SHARED._end)
+
+
+def shared_worker() -> WorkerProcess:
+    """Return the worker of this process, with one user more: call `release` when it is not needed any more."""
+    _SHARED.users += 1
+    return _SHARED
