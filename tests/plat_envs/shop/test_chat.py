@@ -19,6 +19,7 @@ from plat_envs.shop.catalogue_words import DEPARTMENTS
 from plat_envs.shop.config import WebShopConfig
 from plat_envs.shop.score import score, type_factor
 from plat_envs.shop.shops import GeneratedShop, generated_shop, goals_of_split
+from plat_envs.shop.spec import SPEC
 
 
 def chat(split="train", **options):
@@ -78,6 +79,13 @@ def test_price_limits_are_drawn_from_the_goals_id():
     assert {price_limit(12.0, f"a/{number}") for number in range(50)} == {30.0, 40.0, 50.0}
     assert price_limit(12.0, "a") == price_limit(12.0, "a")
     assert price_limit(985.0, "a") == 1_000_000
+
+
+def test_each_split_has_as_many_problems_as_the_specification_says():
+    for split in SPLITS:
+        environment = make_environment("webshop", {}, split, "chat")
+        seeds = range(len(environment._goals))
+        assert len({environment.reset(seed) and environment.problem for seed in seeds}) >= SPEC.plenty
 
 
 @pytest.mark.parametrize("by", ["product", "goal"])
