@@ -161,6 +161,30 @@ def test_a_wrong_item_is_left_by_the_way_that_the_demonstration_shows():
     assert backs == 100, "the right one is among the results"
 
 
+CHANGED = {"red": "blue", "blue": "green", "green": "red", "small": "large", "large": "small", "_": "red"}
+CHANGED |= {"apples": "books", "books": "coins", "coins": "pens", "pens": "apples"}
+CHANGED |= {f"e{n}": f"e{(n + 1) % 8}" for n in range(8)} | {str(n): str(n + 1) for n in range(31)}
+
+
+@pytest.mark.parametrize("level", ["one_fact", "several_facts"])
+def test_a_fact_with_another_word_in_it_is_wrong(level):
+    environment, rng, tried = make_environment("webshop"), random.Random(6), 0
+    for seed in range(60):
+        environment.reset(seed)
+        while not environment.done:
+            facts, _, action = environment.demonstrate(rng, level).partition(" </think>")[0].partition(" so ")
+            words = facts.split()
+            for place, word in enumerate(words):
+                before = words[place - 1] if place else ""
+                if word in CHANGED and before != "no":  # an item may lack another option as well
+                    other = "small" if word == "_" and before == "size" else CHANGED[word]
+                    said = " ".join([*words[:place], other, *words[place + 1 :], "so", action])
+                    assert environment.reasoning_level(said) == "wrong_facts", said
+                    tried += 1
+            environment.step(environment.demonstrate(rng, "template", rng.random() < 0.7))
+    assert tried > 300
+
+
 def test_templates_are_words_of_the_vocabulary():
     for text in TEMPLATES:
         assert set(text.split()) <= set(WORDS) and 4 <= len(text.split()) <= 8

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from pathlib import Path
 
 import pytest
 
@@ -142,6 +143,13 @@ def test_the_files_are_converted_once_and_again_when_they_change(published, tmp_
     assert shop_of(published, cache=str(cache)).database.stat().st_mtime_ns == made
     write(published.parent, [row(number) for number in range(61)])
     assert shop_of(published, cache=str(cache)).database != first.database
+
+
+def test_the_database_that_is_looked_for_appears_last(published, monkeypatch):
+    moved, replace = [], Path.replace
+    monkeypatch.setattr(Path, "replace", lambda path, to: (moved.append(to.suffix), replace(path, to))[1])
+    shop_of(published)
+    assert moved == [".npz", ".sqlite"]
 
 
 def test_an_episode_on_published_files(published):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from plat_envs.shop.colors import COLORS, plain_color
 from plat_envs.shop.product import Goal, Product
-from plat_envs.shop.score import score, type_factor
+from plat_envs.shop.score import matched_options, score, type_factor
 from plat_envs.shop.similarity import common_length, similarity
 
 
@@ -147,6 +147,12 @@ def test_similarity_is_that_of_the_slow_one(first, second):
 )
 def test_what_counts_as_equal(first, second, alike):
     assert (similarity(first, second) > 85) == alike
+
+
+def test_a_similarity_of_85_is_not_enough():
+    goal = Goal("A", "", (), ("a" * 17 + "xyz",), 0.0, "", (), ())
+    assert similarity("a" * 17 + "bcd", goal.options[0]) == 85 and matched_options(["a" * 17 + "bcd"], goal) == 0
+    assert similarity("a" * 18 + "bc", "a" * 18 + "xyz") > 85 and matched_options(["a" * 18 + "yz"], goal) == 1
 
 
 def test_shades_count_as_their_colour():
