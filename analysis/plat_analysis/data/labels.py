@@ -12,6 +12,7 @@ NAMES = {
     "frozenlake": "FrozenLake",
     "metamathqa": "MetaMathQA",
     "countdown": "Countdown",
+    "webshop": "WebShop",
     "none": "no filter",
     "top_p": "Top-p",
     "top_p_softmax": "Top-p (softmax)",

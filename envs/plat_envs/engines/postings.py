@@ -7,6 +7,7 @@ are ordered by their ids as text.
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -116,17 +117,17 @@ def load(path: Path) -> Postings:
 
 def build(documents: Iterable[tuple[str, str]]) -> Postings:
     """Return the index of documents (id, text). Ids must differ."""
-    entries: dict[str, list[tuple[int, int]]] = {}
+    entries: dict[str, array[int]] = {}  # number of a document, count, and so on: eight bytes a pair
     lengths: list[int] = []
     ordered: Sequence[tuple[str, str]] = sorted(documents)
     for number, (_, text) in enumerate(ordered):
         found = terms(text)
         lengths.append(len(found))
         for term, count in Counter(found).items():
-            entries.setdefault(term, []).append((number, count))
+            entries.setdefault(term, array("i")).extend((number, count))
     vocabulary = tuple(sorted(entries))
-    starts = np.cumsum([0, *(len(entries[term]) for term in vocabulary)], dtype=np.int64)
-    pairs = np.array([pair for term in vocabulary for pair in entries[term]], dtype=np.int32).reshape(-1, 2)
+    starts = np.cumsum([0, *(len(entries[term]) // 2 for term in vocabulary)], dtype=np.int64)
+    pairs = np.frombuffer(b"".join(entries[term].tobytes() for term in vocabulary), dtype=np.int32).reshape(-1, 2)
     return Postings(
         tuple(document for document, _ in ordered),
         vocabulary,

@@ -21,16 +21,23 @@ STOP_WORDS = frozenset(
 LONGEST = 255  # longer words are cut into pieces of this length [characters]
 
 _BOUNDARY = regex.compile(r"(?w)\b")
-# Signs that were pictographs up to Unicode 15, as in the Lucene that ranked the published index: ★, ♬, ☚.
-_ONCE_PICTOGRAPHS = (
-    r"\u2388\u2605\u2607-\u2612\u2616-\u2685\u2690-\u2705\u2708-\u2712\u2765-\u2767\U0001F000-\U0001F0FF"
-    r"\U0001F10D-\U0001F10F\U0001F12F\U0001F16C-\U0001F171\U0001F1AD-\U0001F1AE\U0001F322-\U0001F3FA"
-    r"\U0001F546-\U0001F64F\U0001F680-\U0001F6FF\U0001F774-\U0001F77F\U0001F7D5-\U0001F7FF"
+# The pictographs of Unicode 14, as in the Lucene that ranked the published index. Later versions took away ★, ♬ and ☚.
+_PICTOGRAPHS = "".join(
+    "-".join(rf"\U{int(end, 16):08x}" for end in span.split("-"))
+    for span in (
+        "a9 ae 203c 2049 2122 2139 2194-2199 21a9-21aa 231a-231b 2328 2388 23cf 23e9-23f3 23f8-23fa 24c2 25aa-25ab "
+        "25b6 25c0 25fb-25fe 2600-2605 2607-2612 2614-2685 2690-2705 2708-2712 2714 2716 271d 2721 2728 2733-2734 "
+        "2744 2747 274c 274e 2753-2755 2757 2763-2767 2795-2797 27a1 27b0 27bf 2934-2935 2b05-2b07 2b1b-2b1c 2b50 "
+        "2b55 3030 303d 3297 3299 1f000-1f0ff 1f10d-1f10f 1f12f 1f16c-1f171 1f17e-1f17f 1f18e 1f191-1f19a "
+        "1f1ad-1f1e5 1f201-1f20f 1f21a 1f22f 1f232-1f23a 1f23c-1f23f 1f249-1f3fa 1f3fb-1f3ff 1f400-1f53d "
+        "1f546-1f64f 1f680-1f6ff 1f774-1f77f 1f7d5-1f7ff 1f80c-1f80f 1f848-1f84f 1f85a-1f85f 1f888-1f88f "
+        "1f8ae-1f8ff 1f90c-1f93a 1f93c-1f945 1f947-1faff 1fc00-1fffd"
+    ).split()
 )
 # A piece between two boundaries is a word if it has one of these; others are white space and punctuation.
 _WORD = regex.compile(
     r"[\p{WB=ALetter}\p{WB=Hebrew_Letter}\p{WB=Numeric}\p{WB=Katakana}\p{WB=Regional_Indicator}\p{Script=Han}"
-    r"\p{Script=Hiragana}\p{LB=Complex_Context}\p{Extended_Pictographic}" + _ONCE_PICTOGRAPHS + "]"
+    r"\p{Script=Hiragana}\p{LB=Complex_Context}" + _PICTOGRAPHS + "]"
 )
 _APOSTROPHES = ("'", "\u2019", "\uff07")
 

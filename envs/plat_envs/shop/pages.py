@@ -10,7 +10,8 @@ SEPARATOR = " [SEP] "
 
 def page_text(visit: Visit, instruction: str) -> str:
     """Return the text of the open page under the instruction."""
-    return SEPARATOR.join(["Instruction:", instruction, *_pieces(visit)])
+    name = ["WebShop"] if visit.page == "search" else []
+    return SEPARATOR.join([*name, "Instruction:", instruction, *_pieces(visit)])
 
 
 def _pieces(visit: Visit) -> list[str]:

@@ -10,7 +10,7 @@ from plat_envs.environment_errors import BadEnvironment
 from plat_envs.instances import source_split, split_of
 from plat_envs.shop.catalogue import GOALS, make_goal, make_product, product_ids
 from plat_envs.shop.config import WebShopConfig
-from plat_envs.shop.product import Goal, Product
+from plat_envs.shop.product import Goal, Product, Shop
 
 if TYPE_CHECKING:
     from plat_envs.engines.postings import Postings
@@ -19,25 +19,15 @@ HITS = 50  # results of a search, at most
 WINDOW = 10  # on a page
 
 
-class GoalShop(Protocol):
+class GoalShop(Shop, Protocol):
     """A shop and the goals that it has."""
 
     @property
-    def window(self) -> int:
-        """How many products a page of results has."""
-
-    @property
     def goals(self) -> tuple[str, ...]:
-        """Their ids: the id of a product, `/`, and a number."""
+        """Their ids: the id of a product, `/`, and what tells its goals apart."""
 
     def goal(self, goal_id: str) -> Goal:
         """Return the goal of this id."""
-
-    def product(self, product_id: str) -> Product:
-        """Return the product of this id."""
-
-    def search(self, text: str) -> tuple[str, ...]:
-        """Return the ids of up to HITS products, best first."""
 
 
 def searched_text(product: Product) -> str:

@@ -37,9 +37,7 @@ class SmallShop:
     def search(self, text: str) -> tuple[str, ...]:
         words = set(text.split())
         matches = {item.id: len(words & words_of(item)) for item in self.items.values()}
-        found = sorted(
-            (product_id for product_id in matches if matches[product_id]), key=lambda one: (-matches[one], one)
-        )
+        found = sorted((one for one in matches if matches[one]), key=lambda one: -matches[one])  # ids are in order
         return tuple(found[: self.window])
 
     def __str__(self) -> str:
