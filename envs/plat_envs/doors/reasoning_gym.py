@@ -20,7 +20,7 @@ from plat_envs.turns.episode import EpisodeConfig, PlainEpisode
 
 PACKAGE, INSTALL = "reasoning-gym", "pip install 'plat[reasoning-gym]'"
 RANGE = 1 << 28  # items of each split
-MAKING = 60.0  # for an item, at most [seconds]
+MAKING = 10.0  # for an item, at most [seconds]
 
 
 @dataclass(frozen=True)

@@ -14,24 +14,19 @@ import sys
 from functools import lru_cache
 from typing import Any
 
-SIZE = 1 << 31  # items of a dataset; each is drawn by its number alone
 
+@lru_cache(maxsize=256)
+def item(name: str, options: str, number: int) -> tuple[Any, dict[str, Any]]:
+    """Return a dataset of one item whose seed is this number, and the item. Raises the package's errors.
 
-@lru_cache(maxsize=8)
-def dataset_of(name: str, options: str) -> Any:
-    """Return the dataset. Raises the package's errors."""
+    What it draws from Python's own generator is a function of the number too.
+    """
     import reasoning_gym
 
-    return reasoning_gym.create_dataset(name, seed=0, size=SIZE, **json.loads(options or "{}"))
-
-
-@lru_cache(maxsize=1024)
-def item(name: str, options: str, number: int) -> dict[str, Any]:
-    """Return the item of this number. What it draws from Python's own generator is a function of the number too."""
-    dataset = dataset_of(name, options)
     random.seed(f"{name}/{number}")
-    made: dict[str, Any] = dataset[number]
-    return made
+    # One item: some datasets draw all their items when they are made.
+    dataset = reasoning_gym.create_dataset(name, seed=number, size=1, **json.loads(options or "{}"))
+    return dataset, dataset[0]
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
@@ -44,11 +39,11 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     if name not in DATASETS:
         return {"kind": "dataset", "what": name, "known": sorted(DATASETS)}
     try:
-        made = item(name, options, number)
+        dataset, made = item(name, options, number)
         if request["do"] == "make":
             return {"value": made["question"]}
         random.seed(f"{name}/{number}/score")
-        return {"value": float(dataset_of(name, options).score_answer(request["answer"], made))}
+        return {"value": float(dataset.score_answer(request["answer"], made))}
     except Exception as error:  # the package raises errors of many classes
         if request["do"] == "score":
             return {"value": 0.0}

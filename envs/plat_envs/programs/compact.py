@@ -42,7 +42,7 @@ class CompactCoder(Episode):
     given: SmallProblem
 
     def _load(self, seed: int, noise: int) -> None:
-        self.given = small_problem(self.config.shared_pool, self.split, seed)
+        self.given = small_problem(self.config, self.split, seed)
 
     @property
     def problem(self) -> str:

@@ -12,6 +12,7 @@ from plat_envs.turns.episode import EpisodeConfig
 class DeepCoderConfig(EpisodeConfig):
     turns: int = 1  # programs that may be handed in; as released [turns]
     actions_per_turn: int = 1  # programs in an answer [actions]
+    new_programs: bool = False  # True: programs of an instance occur in no other split; False: its examples do not
     reward: str = "share"  # as released: the share of the tests that pass | all: 1 if all pass, else 0
 
     def __post_init__(self) -> None:

@@ -10,7 +10,8 @@ from functools import lru_cache, partial
 from hashlib import sha256
 from itertools import permutations, product
 
-from plat_envs.instances import SPLIT_SHARES, Candidate, draw
+from plat_envs.instances import SPLIT_SHARES, Candidate, draw, split_of
+from plat_envs.programs.config import DeepCoderConfig
 from plat_envs.programs.evaluator import parse, run
 from plat_envs.stand_in.vocabulary import MAX_NUMBER
 
@@ -109,18 +110,31 @@ def _tests(rng: random.Random, program: str) -> tuple[tuple[tuple[int, ...], Num
     return tests
 
 
-def _make(rng_seed: str, program: str) -> SmallProblem | None:
-    tests = _tests(random.Random(rng_seed), program)
+def _make(number: float, program: str) -> SmallProblem | None:
+    """Return a problem of a program, with tests that are drawn by a number."""
+    tests = _tests(random.Random(f"deepcoder/{number}"), program)
     return None if tests is None else SmallProblem(program, tests)
 
 
+def _same(problem: SmallProblem) -> SmallProblem:
+    return problem
+
+
 @lru_cache(maxsize=4096)
-def small_problem(shared_pool: bool, split: str, seed: int) -> SmallProblem:
-    """Return the problem of (split, seed). Equal programs are in one split. Raises BadEnvironment for no such split."""
+def small_problem(config: DeepCoderConfig, split: str, seed: int) -> SmallProblem:
+    """Return the problem of (split, seed). Raises BadEnvironment for an unknown split.
+
+    Its program decides its split if `config.new_programs`, and else its shown examples do.
+    """
 
     def candidates(rng: random.Random) -> Iterator[Candidate[SmallProblem]]:
         while True:
             program = rng.choice(PROGRAMS[rng.choice(sorted(PROGRAMS))])
-            yield ground(program), partial(_make, f"deepcoder/{rng.random()}", program)
+            if config.new_programs:
+                yield ground(program), partial(_make, rng.random(), program)
+                continue
+            problem = _make(rng.random(), program)
+            yield None if problem is None else (str(problem.tests[:SHOWN]), partial(_same, problem))
 
-    return draw("deepcoder", split, seed, shared_pool, candidates, _splits().__getitem__)
+    assign = _splits().__getitem__ if config.new_programs else split_of
+    return draw("deepcoder", split, seed, config.shared_pool, candidates, assign)

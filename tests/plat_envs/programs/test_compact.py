@@ -7,6 +7,7 @@ import pytest
 from plat_envs.api import make_environment
 from plat_envs.instances import SPLITS
 from plat_envs.policies import fixed_instances
+from plat_envs.programs.config import DeepCoderConfig
 from plat_envs.programs.small_programs import DEPTH_ONE, PROGRAMS, SHOWN, TESTS, ground, small_problem, value
 from plat_envs.stand_in.scripted import POLICIES, response
 
@@ -18,18 +19,18 @@ def hand_in(environment, program):
 @pytest.mark.parametrize("split", SPLITS)
 def test_tests_decide_between_programs(split):
     for seed in range(150):
-        problem = small_problem(False, split, seed)
+        problem = small_problem(DeepCoderConfig(), split, seed)
         assert len(problem.tests) == len(dict(problem.tests)) == TESTS
         assert all(value(problem.program, x) == wanted for x, wanted in problem.tests)
         fitting = [one for one in DEPTH_ONE if all(value(one, x) == wanted for x, wanted in problem.tests)]
         assert all(ground(one) == ground(problem.program) for one in fitting)
 
 
-def test_equal_programs_share_a_split_and_every_kind_is_in_each():
+def test_new_programs_are_in_one_split_and_every_kind_is_in_each():
     grounds, kinds = {}, {}
     kind_of = {program: kind for kind, programs in PROGRAMS.items() for program in programs}
     for split in SPLITS:
-        problems = [small_problem(False, split, seed) for seed in range(400)]
+        problems = [small_problem(DeepCoderConfig(new_programs=True), split, seed) for seed in range(400)]
         grounds[split] = {ground(problem.program) for problem in problems}
         kinds[split] = {kind_of[problem.program] for problem in problems}
     assert sum(map(len, grounds.values())) == len(set().union(*grounds.values()))

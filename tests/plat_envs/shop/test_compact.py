@@ -13,7 +13,7 @@ from plat_envs.instances import SPLITS
 from plat_envs.shop.score import score
 from plat_envs.shop.shopper import TEMPLATES
 from plat_envs.shop.small_shop import COLORS, SIZES, THINGS, small_shop
-from plat_envs.vocabulary import WORDS
+from plat_envs.stand_in.vocabulary import WORDS
 
 
 def answered(environment, *answers):
