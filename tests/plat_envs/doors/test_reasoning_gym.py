@@ -1,0 +1,136 @@
+"""Items of reasoning-gym: the same for the same seed, scored by the package, without a trace in this process."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import time
+
+import pytest
+
+pytest.importorskip("reasoning_gym", reason="pip install 'plat[reasoning-gym]'")
+
+from plat_envs.api import configure, find_environment, make_environment
+from plat_envs.doors import worker_process
+from plat_envs.doors.reasoning_gym import item_of
+from plat_envs.environment_errors import BadEnvironment
+from plat_envs.instances import SPLITS
+
+NO_DEFAULT = {"composite"}  # it needs a list of datasets
+
+
+def made(split="train", **options):
+    return make_environment("reasoning_gym", options, split, "chat")
+
+
+def answer(environment, text):
+    return environment.step(f"by counting </think> <answer> {text} </answer>")
+
+
+def own_answer(environment):
+    """The answer that the package gives with an item."""
+    import reasoning_gym
+
+    item = environment._item
+    return reasoning_gym.create_dataset(item["dataset"], seed=item["number"], size=1)[0]["answer"]
+
+
+@pytest.mark.parametrize("dataset", ["chain_sum", "spell_backward", "countdown"])
+def test_the_right_answer_scores_one_and_another_less(dataset):
+    environment = made(dataset=dataset)
+    for seed in range(3):
+        prompt = environment.reset(seed)
+        assert environment.question in prompt
+        _, reward, done, info = answer(environment, own_answer(environment))
+        assert (reward, done, info["success"]) == (1.0, True, True)
+        environment.reset(seed)
+        _, reward, _, info = answer(environment, "no such answer")
+        assert reward < 1 and not info["success"] and info["format_valid"]
+    environment.close()
+
+
+def test_items_are_functions_of_split_and_seed_and_splits_share_none():
+    first, second = made(), made()
+    questions = [first.reset(seed) for seed in range(5)]
+    assert [second.reset(seed) for seed in reversed(range(5))] == questions[::-1] and len(set(questions)) == 5
+    numbers = {split: {item_of(split, seed) for seed in range(2000)} for split in SPLITS}
+    assert sum(map(len, numbers.values())) == len(set().union(*numbers.values())) > 7990
+    first.close()
+    second.close()
+
+
+def test_this_process_imports_nothing_and_its_random_numbers_stay():
+    random.seed(1)
+    expected = random.random()
+    code = "import random, sys; from plat_envs.api import make_environment as make; random.seed(1);"
+    code += "e = make('reasoning_gym', {}, 'train', 'chat'); e.reset(0); assert 'reasoning_gym' not in sys.modules;"
+    code += f"assert random.random() == {expected!r}; e.close()"
+    assert os.spawnv(os.P_WAIT, sys.executable, [sys.executable, "-c", code]) == 0
+
+
+def test_a_score_that_takes_too_long_is_nought_and_the_next_one_is_right(monkeypatch):
+    environment = made(seconds=0.5)
+    environment.reset(0)
+    worker = environment._worker
+    real = worker._line
+    monkeypatch.setattr(worker, "_line", lambda process, seconds: time.sleep(0.1))  # as if no line came in time
+    assert answer(environment, own_answer(environment))[1] == 0.0
+    monkeypatch.setattr(worker, "_line", real)
+    environment.reset(0)
+    assert answer(environment, own_answer(environment))[1] == 1.0
+    environment.close()
+
+
+def test_the_process_ends_with_its_last_session():
+    first, second = made(), made()
+    first.reset(0)
+    process = worker_process._SHARED._process
+    first.close()
+    assert process.poll() is None
+    second.close()
+    assert process.poll() is not None and worker_process._SHARED.users == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "said", "fix"),
+    [
+        ({"dataset": "chain_sums"}, "no dataset 'chain_sums'", "did you mean 'chain_sum'"),
+        ({"options": "[1]"}, "options is '\\[1\\]'", "a JSON object"),
+        ({"options": '{"min_term": 2}'}, "chain_sum: TypeError", "options of the dataset"),
+    ],
+)
+def test_wrong_options_are_named(options, said, fix):
+    with pytest.raises(BadEnvironment, match=said) as caught:
+        environment = made(**options)
+        try:
+            environment.reset(0)
+        finally:
+            environment.close()
+    assert fix in caught.value.fix
+    with pytest.raises(BadEnvironment, match="no compact rendering"):
+        make_environment("reasoning_gym")
+
+
+def test_the_version_is_part_of_the_identity():
+    spec = find_environment("reasoning_gym")
+    assert spec.fingerprint(configure(spec, {})) == {"reasoning-gym": "0.1.25"}
+
+
+@pytest.mark.chaos  # all datasets: two minutes
+def test_all_datasets_but_one_make_items_by_default_and_score_their_own_answer():
+    from reasoning_gym.factory import DATASETS
+
+    failed, below = set(), set()
+    for name in sorted(DATASETS):
+        environment = made(dataset=name)
+        try:
+            environment.reset(1)
+            right = own_answer(environment)
+            if right is not None and answer(environment, right)[1] < 1:
+                below.add(name)
+        except BadEnvironment:
+            failed.add(name)
+        finally:
+            environment.close()
+    assert failed == NO_DEFAULT and below == set()
