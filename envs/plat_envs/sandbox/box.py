@@ -1,0 +1,153 @@
+"""A box: one launcher for one program, which runs each test in a new child."""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import json
+import os
+import random
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from plat_envs.environment_errors import BadEnvironment
+from plat_envs.sandbox import commands
+from plat_envs.sandbox.exchange import Exchange
+from plat_envs.sandbox.program import Limits, Outcome, Program, Status
+
+COMMANDS: dict[str, Callable[[], list[str]]] = {
+    "namespaces": commands.in_namespaces,
+    "landlock": commands.direct,
+    "limits_only": commands.direct,
+}
+PATIENCE = 10.0  # seconds for a launcher to start, or to report a child that was ended
+FIRST_UID = 1 << 30  # users of their own for children of root, far from all real ones
+
+
+class Box:
+    """A started launcher. Use it in one thread, as a context manager; `close` ends every process in it.
+
+    Raises BadEnvironment if it does not start.
+    """
+
+    def __init__(self, level: str, program: Program, limits: Limits) -> None:
+        self.limits = limits
+        self._function = program.function is not None
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            command = COMMANDS[level]()
+            self._process = subprocess.Popen(
+                command,
+                stdin=theirs,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                env=commands.ENVIRONMENT,
+                cwd="/",
+                start_new_session=True,
+            )
+        self._control.settimeout(PATIENCE)
+        uid = FIRST_UID + random.SystemRandom().randrange(FIRST_UID) if os.geteuid() == 0 else None
+        setup = {"level": level, "limits": vars(limits), "uid": uid, "readable": commands.readable()}
+        self._send_setup({**setup, "source": program.source, "function": program.function})
+        if not self._receive():
+            words = self._last_words()
+            self.close()
+            raise BadEnvironment(f"a box of level {level} does not start{words}")
+
+    def _send_setup(self, setup: dict[str, Any]) -> None:
+        descriptor = os.memfd_create("setup")
+        try:
+            with open(descriptor, "w", encoding="utf-8", closefd=False) as file:
+                json.dump(setup, file)
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            self._send(b"setup", [descriptor])
+        finally:
+            os.close(descriptor)
+
+    def _send(self, message: bytes, descriptors: list[int]) -> None:
+        numbers = array.array("i", descriptors)
+        ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, numbers)] if descriptors else []
+        with contextlib.suppress(OSError):  # a launcher that died is noticed when it reports nothing
+            self._control.sendmsg([message], ancillary)
+
+    def run_each(self, stdins: Sequence[bytes]) -> Iterator[Outcome]:
+        """Run the program once for each input, each time in a new child.
+
+        Raises BadEnvironment if a child cannot give up its rights.
+        """
+        return map(self._run, stdins)
+
+    def _run(self, stdin: bytes) -> Outcome:
+        (their_in, our_in), (our_out, their_out), (our_error, their_error) = [os.pipe() for _ in range(3)]
+        theirs = [their_in, their_out, their_error]
+        if self._function:  # what it prints goes to stderr, and its value to a descriptor of its own
+            theirs = [their_in, their_error, their_error, their_out]
+        self._send(b"run", theirs)
+        for descriptor in (their_in, their_out, their_error):
+            os.close(descriptor)
+        with Exchange(our_in, our_out, our_error, stdin, self.limits.output_bytes) as exchange:
+            started = time.monotonic()
+            stopped = exchange.follow(self._control.fileno(), started + self.limits.wall)
+            if stopped:
+                self._send(b"stop", [])
+            message = self._receive()
+            wall = time.monotonic() - started
+            exchange.drain()
+        if not message:
+            return Outcome("killed", stderr=f"the box ended by itself{self._last_words()}", exit_code=-9)
+        report = json.loads(message)
+        if report["problem"]:
+            raise BadEnvironment(
+                f"a box cannot be closed: {report['problem']}", fix="`plat sandbox probe` tries all levels"
+            )
+        tail = exchange.error.decode("utf-8", "replace")
+        status = _status(report, stopped or ("output" if exchange.is_over() else None), tail, self.limits)
+        code, cpu, memory = report["code"], report["cpu"], report["memory"]
+        return Outcome(status, bytes(exchange.output), tail, code, cpu, wall, memory)
+
+    def _receive(self) -> bytes:
+        """Return the next message of the launcher; b"" if it died."""
+        try:
+            return self._control.recv(1 << 12)
+        except OSError:
+            return b""
+
+    def _last_words(self) -> str:
+        """End the launcher; return what it said last."""
+        self._process.kill()
+        assert self._process.stderr is not None
+        said = self._process.stderr.read().decode("utf-8", "replace").strip().splitlines()
+        return f": {said[-1]}" if said else ""
+
+    def close(self) -> None:
+        """End every process of the box."""
+        self._control.close()  # the launcher leaves by itself
+        try:
+            self._process.wait(1.0)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        assert self._process.stderr is not None
+        self._process.stderr.close()
+
+    def __enter__(self) -> Box:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _status(report: dict[str, Any], stopped: Status | None, tail: str, limits: Limits) -> Status:
+    """Return how a test ended. Its own words (`tail`) decide only what a failure is called."""
+    if report["cpu"] >= limits.cpu_seconds:
+        return "cpu"
+    if stopped:
+        return stopped
+    if report["code"] < 0:
+        return "killed"
+    if report["code"] > 0:
+        return "memory" if tail.rstrip().rpartition("\n")[2].startswith("MemoryError") else "error"
+    return "ok"

@@ -1,0 +1,117 @@
+"""The trusted process of a box: it forks a child for each test, watches it, and reports how it ended.
+
+It gets descriptors, never the bytes of a test: the parent holds the other ends. It knows no expected output.
+"""
+
+from __future__ import annotations
+
+import _socket
+import array
+import contextlib
+import ctypes
+import fcntl
+import gc
+import json
+import os
+import select
+import signal
+import sys
+from typing import Any
+
+from plat_envs.sandbox.inside import landlock, untrusted
+from plat_envs.sandbox.inside.confinement import confine
+
+LARGEST_MESSAGE = 1 << 12
+READY, STOP = b"ready", b"stop"
+DESCRIPTORS = 4
+ALL_DESCRIPTORS = 1 << 20
+
+
+def main(root: str) -> None:
+    """Serve the requests that come over descriptor 0 until it is closed.
+
+    Returns only in a child, when its program has ended; the interpreter then ends as after any script.
+    """
+    control = _socket.socket(fileno=0)
+    _, (description,) = receive(control)
+    with open(description, encoding="utf-8") as file:
+        setup = json.load(file)
+    libc = ctypes.CDLL(None, use_errno=True)
+    rules = landlock.build_rules(libc, setup["readable"]) if setup["level"] == "landlock" else None
+    untrusted.add_exit()
+    gc.collect()
+    gc.freeze()  # children share these objects
+    control.send(READY)
+    while True:
+        message, descriptors = receive(control)
+        if not message:
+            os._exit(0)
+        if message == STOP:  # it came too late: the child had ended
+            continue
+        confined, theirs = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            control.detach()
+            become_the_program(libc, setup, rules, descriptors, theirs)
+            untrusted.leave_no_trace(root)
+            return untrusted.execute(setup["source"], setup["function"])
+        for descriptor in (*descriptors, theirs):
+            os.close(descriptor)
+        problem = os.read(confined, LARGEST_MESSAGE)  # written before the program begins
+        os.close(confined)
+        report = {**watch(control, pid), "problem": problem.decode() if problem != READY else ""}
+        if setup["level"] == "limits_only":  # the other levels allow no further process
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGKILL)
+        control.send(json.dumps(report).encode())
+
+
+def receive(control: _socket.socket) -> tuple[bytes, list[int]]:
+    """Return the next message with its descriptors; b"" if the parent is gone."""
+    numbers = array.array("i")
+    message, ancillary, _, _ = control.recvmsg(LARGEST_MESSAGE, _socket.CMSG_LEN(DESCRIPTORS * numbers.itemsize))
+    for level, kind, data in ancillary:
+        if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
+            numbers.frombytes(data[: len(data) - len(data) % numbers.itemsize])
+    return message, numbers.tolist()
+
+
+def become_the_program(
+    libc: ctypes.CDLL, setup: dict[str, Any], rules: int | None, descriptors: list[int], confined: int
+) -> None:
+    """Take the descriptors of the test as 0, 1, 2 and perhaps 3, close all others, and give up every right.
+
+    `confined` tells the launcher that it is done, or what went wrong.
+    """
+    wanted = [*descriptors, confined, *([] if rules is None else [rules])]
+    high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, len(wanted)) for descriptor in wanted]
+    for position, descriptor in enumerate(high):
+        os.dup2(descriptor, position)
+    os.closerange(len(wanted), ALL_DESCRIPTORS)
+    told = len(descriptors)
+    try:
+        confine(libc, setup, None if rules is None else told + 1)
+    except OSError as error:
+        os.write(told, f"{error.strerror}: {os.strerror(error.errno or 0)}".encode())
+        os._exit(1)
+    os.write(told, READY)
+    os.close(told)
+
+
+def watch(control: _socket.socket, pid: int) -> dict[str, Any]:
+    """Wait for the child; end it when the parent says anything or is gone. Return how it ended."""
+    process = os.pidfd_open(pid)
+    poll = select.poll()
+    poll.register(process, select.POLLIN)
+    poll.register(control.fileno(), select.POLLIN)
+    if process not in dict(poll.poll()):
+        os.kill(pid, signal.SIGKILL)
+        control.recv(LARGEST_MESSAGE)
+    os.close(process)
+    _, status, usage = os.wait4(pid, 0)
+    code = os.waitstatus_to_exitcode(status)
+    return {"code": code, "cpu": usage.ru_utime + usage.ru_stime, "memory": usage.ru_maxrss * 1024}
+
+
+if __name__ == "__main__":
+    main(sys.path[0])

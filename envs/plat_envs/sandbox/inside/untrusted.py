@@ -1,0 +1,74 @@
+"""Execute the program in a process that has given up its rights. Nothing here decides whether it is right."""
+
+from __future__ import annotations
+
+import builtins
+import io
+import json
+import os
+import sys
+import types
+from types import TracebackType
+from typing import Any
+
+NAME = "program.py"
+
+
+def execute(source: str, function: str | None) -> None:
+    """Execute the program on descriptors 0, 1 and 2; with a function, call it with the arguments on descriptor 0.
+
+    The function's value is written to descriptor 3 as JSON. The parent compares it, so a program that writes there
+    itself has to know the answer.
+    """
+    _open_streams()
+    arguments = json.loads(sys.stdin.buffer.read()) if function else []
+    module = types.ModuleType("program" if function else "__main__")
+    module.__file__ = NAME
+    sys.modules[module.__name__] = module
+    sys.argv = [NAME]
+    sys.excepthook = _show
+    exec(compile(source, NAME, "exec", dont_inherit=True), module.__dict__)
+    if function:
+        value = _find(module, function)(*arguments)
+        with open(3, "w", encoding="utf-8") as result:
+            result.write(json.dumps(value))
+
+
+def _find(module: types.ModuleType, function: str) -> Any:
+    """Return the function, or the method of an object of the class `Solution`."""
+    if hasattr(module, function) or not hasattr(module, "Solution"):
+        return getattr(module, function)
+    return getattr(module.Solution(), function)
+
+
+def _open_streams() -> None:
+    """Give the program the streams of a new interpreter."""
+    options: dict[str, Any] = {"encoding": "utf-8", "errors": "surrogateescape", "closefd": False}
+    sys.stdin = sys.__stdin__ = io.open(0, "r", **options)  # type: ignore[misc]
+    sys.stdout = sys.__stdout__ = io.open(1, "w", **options)  # type: ignore[misc]
+    options["errors"] = "backslashreplace"
+    sys.stderr = sys.__stderr__ = io.open(2, "w", buffering=1, **options)  # type: ignore[misc]
+
+
+def add_exit() -> None:
+    """Add the builtins `exit` and `quit`, which the module `site` would add."""
+    import _sitebuiltins
+
+    for name in ("exit", "quit"):
+        setattr(builtins, name, _sitebuiltins.Quitter(name, "Ctrl-D (i.e. EOF)"))
+
+
+def _show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Print a traceback without the frames of the launcher."""
+    own = trace
+    while own is not None and own.tb_frame.f_code.co_filename != NAME:
+        own = own.tb_next
+    sys.__excepthook__(kind, error, own or trace)
+
+
+def leave_no_trace(root: str) -> None:
+    """Forget the modules of the launcher, so that the program finds a plain interpreter."""
+    sys.path = [folder for folder in sys.path if folder != root]
+    for name in [name for name in sys.modules if name.partition(".")[0] == "plat_envs"]:
+        del sys.modules[name]
+    os.environ.pop("PYTHONHASHSEED", None)
