@@ -1,4 +1,4 @@
-"""A box: one launcher for one program, which runs each test in a new child."""
+"""A box: a launcher that runs each test of each program in a new child."""
 
 from __future__ import annotations
 
@@ -33,15 +33,16 @@ class Box:
     Raises BadEnvironment if it does not start.
     """
 
-    def __init__(self, level: str, program: Program, limits: Limits) -> None:
-        self.limits = limits
-        self._function = program.function is not None
+    def __init__(self, level: str, limits: Limits) -> None:
+        self.level, self.limits = level, limits
+        self._start()
+
+    def _start(self) -> None:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            command = COMMANDS[level]()
             self._process = subprocess.Popen(
-                command,
-                stdin=theirs,
+                COMMANDS[self.level](),
+                stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 env=commands.ENVIRONMENT,
@@ -50,22 +51,13 @@ class Box:
             )
         self._control.settimeout(PATIENCE)
         uid = FIRST_UID + random.SystemRandom().randrange(FIRST_UID) if os.geteuid() == 0 else None
-        setup = {"level": level, "limits": vars(limits), "uid": uid, "readable": commands.readable()}
-        self._send_setup({**setup, "source": program.source, "function": program.function})
+        setup = {"level": self.level, "limits": vars(self.limits), "uid": uid, "readable": commands.readable()}
+        with _file_with(setup) as file:
+            self._send(b"setup", [file])
         if not self._receive():
             words = self._last_words()
             self.close()
-            raise BadEnvironment(f"a box of level {level} does not start{words}")
-
-    def _send_setup(self, setup: dict[str, Any]) -> None:
-        descriptor = os.memfd_create("setup")
-        try:
-            with open(descriptor, "w", encoding="utf-8", closefd=False) as file:
-                json.dump(setup, file)
-            os.lseek(descriptor, 0, os.SEEK_SET)
-            self._send(b"setup", [descriptor])
-        finally:
-            os.close(descriptor)
+            raise BadEnvironment(f"a box of level {self.level} does not start{words}")
 
     def _send(self, message: bytes, descriptors: list[int]) -> None:
         numbers = array.array("i", descriptors)
@@ -73,18 +65,20 @@ class Box:
         with contextlib.suppress(OSError):  # a launcher that died is noticed when it reports nothing
             self._control.sendmsg([message], ancillary)
 
-    def run_each(self, stdins: Sequence[bytes]) -> Iterator[Outcome]:
+    def run_each(self, program: Program, stdins: Sequence[bytes]) -> Iterator[Outcome]:
         """Run the program once for each input, each time in a new child.
 
         Raises BadEnvironment if a child cannot give up its rights.
         """
-        return map(self._run, stdins)
+        with _file_with({"source": program.source, "function": program.function}) as file:
+            for stdin in stdins:
+                yield self._run(file, program.function is not None, stdin)
 
-    def _run(self, stdin: bytes) -> Outcome:
+    def _run(self, program: int, function: bool, stdin: bytes) -> Outcome:
         (their_in, our_in), (our_out, their_out), (our_error, their_error) = [os.pipe() for _ in range(3)]
-        theirs = [their_in, their_out, their_error]
-        if self._function:  # what it prints goes to stderr, and its value to a descriptor of its own
-            theirs = [their_in, their_error, their_error, their_out]
+        theirs = [their_in, their_out, their_error, program]
+        if function:  # what it prints goes to stderr, and its value to a descriptor of its own
+            theirs = [their_in, their_error, their_error, their_out, program]
         self._send(b"run", theirs)
         for descriptor in (their_in, their_out, their_error):
             os.close(descriptor)
@@ -97,12 +91,14 @@ class Box:
             wall = time.monotonic() - started
             exchange.drain()
         if not message:
-            return Outcome("killed", stderr=f"the box ended by itself{self._last_words()}", exit_code=-9)
+            words = self._last_words()
+            self.close()
+            self._start()
+            return Outcome("killed", stderr=f"the box ended by itself{words}", exit_code=-9)
         report = json.loads(message)
         if report["problem"]:
-            raise BadEnvironment(
-                f"a box cannot be closed: {report['problem']}", fix="`plat sandbox probe` tries all levels"
-            )
+            what = f"a box of level {self.level} cannot be closed: {report['problem']}"
+            raise BadEnvironment(what, fix="`plat sandbox probe` tries all levels")
         tail = exchange.error.decode("utf-8", "replace")
         status = _status(report, stopped or ("output" if exchange.is_over() else None), tail, self.limits)
         code, cpu, memory = report["code"], report["cpu"], report["memory"]
@@ -138,6 +134,19 @@ class Box:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+@contextlib.contextmanager
+def _file_with(value: dict[str, Any]) -> Iterator[int]:
+    """Give a descriptor of a file in memory that holds a value as JSON."""
+    descriptor = os.memfd_create("plat")
+    try:
+        with open(descriptor, "w", encoding="utf-8", closefd=False) as file:
+            json.dump(value, file)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def _status(report: dict[str, Any], stopped: Status | None, tail: str, limits: Limits) -> Status:

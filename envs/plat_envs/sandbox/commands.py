@@ -13,7 +13,7 @@ from plat_envs.environment_errors import BadEnvironment
 SOURCES = Path(__file__).resolve().parents[2]  # holds plat_envs
 INSIDE = Path(__file__).resolve().parent / "inside"
 ROOT_OF_BOX = "/launcher"
-# Not -I, which would ignore PYTHONHASHSEED; the environment is ours alone. No site-packages, no .pth, no working folder.
+# Not -I, which would ignore PYTHONHASHSEED; the environment is ours alone. No site-packages, no .pth files.
 FLAGS = ("-S", "-s", "-P", "-B", "-X", "utf8")
 ENVIRONMENT = {"PYTHONHASHSEED": "0", "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
 DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")

@@ -1,4 +1,4 @@
-"""The parent's side of the pipes of one test: feed stdin, read what is written up to a limit, keep the end of stderr."""
+"""The parent's side of the pipes of one test: feed stdin, read up to a limit, keep the end of stderr."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from plat_envs.sandbox import commands
 from plat_envs.sandbox.box import Box
 from plat_envs.sandbox.inside import landlock
 from plat_envs.sandbox.probe import Opened, hostile_successes
-from plat_envs.sandbox.program import Limits, Program
+from plat_envs.sandbox.program import Limits
 from plat_envs.sandbox.remote import RemoteBox
 
 ORDER = ("namespaces", "landlock", "remote")
@@ -24,12 +24,12 @@ LEVELS = (*ORDER, LIMITS_ONLY)
 FIX = "apt-get install bubblewrap, use Linux 5.13 or later with Landlock, or name a grader: --level remote --url URL"
 
 
-def open_box(level: str, program: Program, limits: Limits, url: str | None = None) -> AbstractContextManager[Opened]:
-    """Return a box of a level for one program. Raises BadEnvironment if it does not start."""
+def open_box(level: str, limits: Limits, url: str | None = None) -> AbstractContextManager[Opened]:
+    """Return a box of a level. Raises BadEnvironment if it does not start."""
     if level == "remote":
         assert url is not None
-        return RemoteBox(url, program, limits)
-    return Box(level, program, limits)
+        return RemoteBox(url, limits)
+    return Box(level, limits)
 
 
 def choose(level: str | None = None, url: str | None = None, *, for_language_model: bool = False) -> str:
@@ -64,7 +64,7 @@ def problem_of(level: str, url: str | None = None) -> str | None:
             commands.check_machine()
         if level == LIMITS_ONLY:
             return None
-        succeeded = hostile_successes(lambda program, limits: open_box(level, program, limits, url))
+        succeeded = hostile_successes(lambda limits: open_box(level, limits, url))
     except BadEnvironment as error:
         return error.what
     return f"a hostile program {' and '.join(succeeded)}" if succeeded else None

@@ -42,13 +42,13 @@ os.kill(os.getppid(), 0); print("it worked")
 
 
 class Opened(Protocol):
-    """An open box: it runs one program once for each input."""
+    """An open box: it runs a program once for each input."""
 
-    def run_each(self, stdins: Sequence[bytes]) -> Iterator[Outcome]:
+    def run_each(self, program: Program, stdins: Sequence[bytes]) -> Iterator[Outcome]:
         """Run the program once for each input."""
 
 
-def hostile_successes(open_box: Callable[[Program, Limits], AbstractContextManager[Opened]]) -> list[str]:
+def hostile_successes(open_box: Callable[[Limits], AbstractContextManager[Opened]]) -> list[str]:
     """Return what the hostile programs managed to do in a box; [] if nothing.
 
     Raises BadEnvironment if the box does not start, or does not run an honest program.
@@ -59,8 +59,8 @@ def hostile_successes(open_box: Callable[[Program, Limits], AbstractContextManag
         secret.write_bytes(DONE)
         facts = {"secret": str(secret), "written": str(written), "port": server.getsockname()[1]}
         sources = [HONEST, *(source.format(**facts) for source in HOSTILE.values())]
-        with open_box(PROGRAM, LIMITS) as box:
-            honest, *hostile = box.run_each([source.encode() for source in sources])
+        with open_box(LIMITS) as box:
+            honest, *hostile = box.run_each(PROGRAM, [source.encode() for source in sources])
         if honest.status != "ok" or honest.stdout.strip() != b"42":
             last = honest.stderr.strip().rpartition("\n")[2]
             raise BadEnvironment(f"an honest program does not run in it ({last or honest.status})")

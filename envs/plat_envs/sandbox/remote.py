@@ -1,8 +1,8 @@
 """A grader behind HTTP that the user names. It only runs programs: what comes back is compared here.
 
-It gets a POST of one JSON object: `program`, `function` (or null), `stdins` (for a function: its arguments as JSON) and
-`limits`. It answers with `{"outcomes": [...]}`, one object for each input with `status`, `stdout`, and perhaps `stderr`,
-`exit_code`, `cpu_seconds` and `wall_seconds`; the fields are those of `plat_envs.sandbox.program.Outcome`.
+It gets a POST of one JSON object: `program`, `function` (or null), `stdins` (for a function: its arguments as JSON)
+and `limits`. It answers with `{"outcomes": [...]}`, one object for each input with `status`, `stdout`, and perhaps
+`stderr`, `exit_code`, `cpu_seconds` and `wall_seconds`, which are fields of `plat_envs.sandbox.program.Outcome`.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ STATUSES = get_args(Status)
 
 
 class RemoteBox:
-    """One program at a grader. Raises BadEnvironment for an address that is none."""
+    """A grader. Raises BadEnvironment for an address that is none."""
 
-    def __init__(self, url: str, program: Program, limits: Limits) -> None:
+    def __init__(self, url: str, limits: Limits) -> None:
         if not url.startswith(("http://", "https://")):
             raise BadEnvironment(f"the grader's address is {url!r}", fix="a URL that begins with http:// or https://")
-        self._url, self._program, self._limits = url, program, limits
+        self._url, self._limits = url, limits
 
     def __enter__(self) -> RemoteBox:
         return self
@@ -36,14 +36,14 @@ class RemoteBox:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def run_each(self, stdins: Sequence[bytes]) -> Iterator[Outcome]:
+    def run_each(self, program: Program, stdins: Sequence[bytes]) -> Iterator[Outcome]:
         """Run the program once for each input, in one request.
 
         Raises BadEnvironment if the grader gives no usable answer, after some attempts.
         """
         question = {
-            "program": self._program.source,
-            "function": self._program.function,
+            "program": program.source,
+            "function": program.function,
             "stdins": [stdin.decode("utf-8", "surrogateescape") for stdin in stdins],
             "limits": {**vars(self._limits), "wall_seconds": self._limits.wall},
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from plat_envs.environment_errors import BadEnvironment
@@ -12,7 +12,8 @@ from plat_envs.sandbox import levels
 from plat_envs.sandbox.compare import same_output, same_value
 from plat_envs.sandbox.program import Call, Grade, Limits, Outcome, Program, Test
 
-Tests = Sequence[Test] | Sequence[Call]
+Tests = Sequence[Test | Call]
+Job = tuple[Program, Sequence[bytes]]
 
 
 class Sandbox:
@@ -66,34 +67,36 @@ class Sandbox:
                 fix = "a program with `function` needs tests of the class Call, another one those of the class Test"
                 raise BadEnvironment(f"the tests of program {number} are of the other kind", fix=fix)
         runs = self._run_all([(program, [_input(test) for test in tests]) for program, tests in jobs])
-        return [
-            Grade([_passes(test, outcome) for test, outcome in zip(tests, outcomes, strict=True)], outcomes)
-            for (_, tests), outcomes in zip(jobs, runs, strict=True)
-        ]
+        return [Grade(_passed(tests, outcomes), outcomes) for (_, tests), outcomes in zip(jobs, runs, strict=True)]
 
-    def _run_all(self, jobs: Sequence[tuple[Program, Sequence[bytes]]]) -> list[list[Outcome]]:
-        """Run all jobs at once, and then, alone, what ran out of wall-clock time, as load may be the reason."""
-        with ThreadPoolExecutor(min(self._workers, max(1, len(jobs)))) as pool:
-            runs = list(pool.map(lambda job: self._run_until_it_hangs(*job), jobs))
-        for (program, stdins), outcomes in zip(jobs, runs, strict=True):
-            if outcomes and outcomes[-1].status == "wall":
-                first = outcomes.pop()
-                outcomes += self._run_until_it_hangs(program, stdins[len(outcomes) :])
-                # It hangs without load, too. Its other tests would only take the same time.
-                outcomes += [outcomes[-1] if outcomes else first] * (len(stdins) - len(outcomes))
+    def _run_all(self, jobs: Sequence[Job]) -> list[list[Outcome]]:
+        """Run all jobs, several at once, and then, alone, what ran out of wall-clock time, as load may be the reason."""
+        runs: list[list[Outcome]] = [[] for _ in jobs]
+        left = iter(range(len(jobs)))  # the workers share it
+        workers = min(self._workers, len(jobs))
+        with ThreadPoolExecutor(max(1, workers)) as pool:
+            for work in [pool.submit(self._work, jobs, runs, left) for _ in range(workers)]:
+                work.result()
+        hung = [number for number, outcomes in enumerate(runs) if outcomes and outcomes[-1].status == "wall"]
+        firsts = [runs[number].pop() for number in hung]
+        if hung:
+            self._work(jobs, runs, iter(hung))
+        for number, first in zip(hung, firsts, strict=True):
+            # It hangs without load, too. Its other tests would only take the same time.
+            outcomes = runs[number]
+            outcomes += [outcomes[-1] if outcomes else first] * (len(jobs[number][1]) - len(outcomes))
         return runs
 
-    def _run_until_it_hangs(self, program: Program, stdins: Sequence[bytes]) -> list[Outcome]:
-        """Return outcomes up to the first test that ran out of wall-clock time."""
-        outcomes: list[Outcome] = []
-        if not stdins:
-            return outcomes
-        with levels.open_box(self.level, program, self.limits, self._url) as box:
-            for outcome in box.run_each(stdins):
-                outcomes.append(outcome)
-                if outcome.status == "wall":
-                    break
-        return outcomes
+    def _work(self, jobs: Sequence[Job], runs: list[list[Outcome]], numbers: Iterator[int]) -> None:
+        """Run what is left of jobs in one box, each up to the first test that runs out of wall-clock time."""
+        with levels.open_box(self.level, self.limits, self._url) as box:
+            for number in numbers:
+                program, stdins = jobs[number]
+                outcomes = runs[number]
+                for outcome in box.run_each(program, stdins[len(outcomes) :]):
+                    outcomes.append(outcome)
+                    if outcome.status == "wall":
+                        break
 
 
 def _bytes(text: str) -> bytes:
@@ -107,6 +110,10 @@ def _input(test: Test | Call) -> bytes:
         return json.dumps(test.arguments, allow_nan=False).encode()
     except (ValueError, TypeError, RecursionError) as error:
         raise BadEnvironment(f"arguments are no JSON: {error}", fix="mend the problem's tests") from error
+
+
+def _passed(tests: Tests, outcomes: list[Outcome]) -> list[bool]:
+    return [_passes(test, outcome) for test, outcome in zip(tests, outcomes, strict=True)]
 
 
 def _passes(test: Test | Call, outcome: Outcome) -> bool:

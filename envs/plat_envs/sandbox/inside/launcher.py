@@ -15,7 +15,6 @@ import json
 import os
 import select
 import signal
-import sys
 from typing import Any
 
 from plat_envs.sandbox.inside import landlock, untrusted
@@ -23,15 +22,12 @@ from plat_envs.sandbox.inside.confinement import confine
 
 LARGEST_MESSAGE = 1 << 12
 READY, STOP = b"ready", b"stop"
-DESCRIPTORS = 4
+DESCRIPTORS = 5  # stdin, stdout, stderr, of a function its value, and the program
 ALL_DESCRIPTORS = 1 << 20
 
 
 def main(root: str) -> None:
-    """Serve the requests that come over descriptor 0 until it is closed.
-
-    Returns only in a child, when its program has ended; the interpreter then ends as after any script.
-    """
+    """Serve the requests that come over descriptor 0 until it is closed. Never returns."""
     control = _socket.socket(fileno=0)
     _, (description,) = receive(control)
     with open(description, encoding="utf-8") as file:
@@ -52,9 +48,9 @@ def main(root: str) -> None:
         pid = os.fork()
         if pid == 0:
             control.detach()
-            become_the_program(libc, setup, rules, descriptors, theirs)
+            program = become_the_program(libc, setup, rules, [*descriptors, theirs])
             untrusted.leave_no_trace(root)
-            return untrusted.execute(setup["source"], setup["function"])
+            untrusted.execute(program["source"], program["function"])
         for descriptor in (*descriptors, theirs):
             os.close(descriptor)
         problem = os.read(confined, LARGEST_MESSAGE)  # written before the program begins
@@ -77,18 +73,21 @@ def receive(control: _socket.socket) -> tuple[bytes, list[int]]:
 
 
 def become_the_program(
-    libc: ctypes.CDLL, setup: dict[str, Any], rules: int | None, descriptors: list[int], confined: int
-) -> None:
+    libc: ctypes.CDLL, setup: dict[str, Any], rules: int | None, descriptors: list[int]
+) -> dict[str, Any]:
     """Take the descriptors of the test as 0, 1, 2 and perhaps 3, close all others, and give up every right.
 
-    `confined` tells the launcher that it is done, or what went wrong.
+    Returns the program. The last two descriptors are not for it: the file that it is in, and the one that tells the
+    launcher that all rights are given up, or what went wrong.
     """
-    wanted = [*descriptors, confined, *([] if rules is None else [rules])]
+    wanted = [*descriptors, *([] if rules is None else [rules])]
     high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, len(wanted)) for descriptor in wanted]
     for position, descriptor in enumerate(high):
         os.dup2(descriptor, position)
     os.closerange(len(wanted), ALL_DESCRIPTORS)
-    told = len(descriptors)
+    file, told = len(descriptors) - 2, len(descriptors) - 1
+    program: dict[str, Any] = json.loads(os.pread(file, os.fstat(file).st_size, 0))
+    os.close(file)
     try:
         confine(libc, setup, None if rules is None else told + 1)
     except OSError as error:
@@ -96,6 +95,7 @@ def become_the_program(
         os._exit(1)
     os.write(told, READY)
     os.close(told)
+    return program
 
 
 def watch(control: _socket.socket, pid: int) -> dict[str, Any]:
@@ -111,7 +111,3 @@ def watch(control: _socket.socket, pid: int) -> dict[str, Any]:
     _, status, usage = os.wait4(pid, 0)
     code = os.waitstatus_to_exitcode(status)
     return {"code": code, "cpu": usage.ru_utime + usage.ru_stime, "memory": usage.ru_maxrss * 1024}
-
-
-if __name__ == "__main__":
-    main(sys.path[0])

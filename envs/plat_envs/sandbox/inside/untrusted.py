@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import builtins
-import io
+import gc
 import json
 import os
 import sys
+import threading
 import types
-from types import TracebackType
 from typing import Any
 
 NAME = "program.py"
@@ -18,20 +19,49 @@ def execute(source: str, function: str | None) -> None:
     """Execute the program on descriptors 0, 1 and 2; with a function, call it with the arguments on descriptor 0.
 
     The function's value is written to descriptor 3 as JSON. The parent compares it, so a program that writes there
-    itself has to know the answer.
+    itself has to know the answer. Never returns.
     """
-    _open_streams()
-    arguments = json.loads(sys.stdin.buffer.read()) if function else []
+    code = 0
     module = types.ModuleType("program" if function else "__main__")
-    module.__file__ = NAME
-    sys.modules[module.__name__] = module
-    sys.argv = [NAME]
-    sys.excepthook = _show
-    exec(compile(source, NAME, "exec", dont_inherit=True), module.__dict__)
-    if function:
-        value = _find(module, function)(*arguments)
-        with open(3, "w", encoding="utf-8") as result:
-            result.write(json.dumps(value))
+    try:
+        _open_streams()
+        arguments = json.loads(sys.stdin.buffer.read()) if function else []
+        module.__file__ = NAME
+        sys.modules[module.__name__] = module
+        sys.argv = [NAME]
+        exec(compile(source, NAME, "exec", dont_inherit=True), module.__dict__)
+        if function:
+            value = _find(module, function)(*arguments)
+            with open(3, "w", encoding="utf-8") as result:
+                result.write(json.dumps(value))
+    except SystemExit as stop:
+        code = _code_of(stop.code)
+    except BaseException as error:
+        _show(error)
+        code = 1
+    _end(code, module)
+
+
+def _end(code: int, module: types.ModuleType) -> None:
+    """End the process as an interpreter ends, only without freeing its own memory, which would take longer."""
+    try:
+        threading._shutdown()  # type: ignore[attr-defined]  # waits for threads
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        module.__dict__.clear()  # closes files that the program left open
+        gc.collect()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BaseException:
+        code = code or 120  # as the interpreter does if it cannot flush
+    os._exit(code)
+
+
+def _code_of(code: object) -> int:
+    if code is None or isinstance(code, int):
+        return (code or 0) & 0xFF
+    print(code, file=sys.stderr)
+    return 1
 
 
 def _find(module: types.ModuleType, function: str) -> Any:
@@ -44,10 +74,10 @@ def _find(module: types.ModuleType, function: str) -> Any:
 def _open_streams() -> None:
     """Give the program the streams of a new interpreter."""
     options: dict[str, Any] = {"encoding": "utf-8", "errors": "surrogateescape", "closefd": False}
-    sys.stdin = sys.__stdin__ = io.open(0, "r", **options)  # type: ignore[misc]
-    sys.stdout = sys.__stdout__ = io.open(1, "w", **options)  # type: ignore[misc]
+    sys.stdin = sys.__stdin__ = open(0, **options)  # type: ignore[misc]
+    sys.stdout = sys.__stdout__ = open(1, "w", **options)  # type: ignore[misc]
     options["errors"] = "backslashreplace"
-    sys.stderr = sys.__stderr__ = io.open(2, "w", buffering=1, **options)  # type: ignore[misc]
+    sys.stderr = sys.__stderr__ = open(2, "w", buffering=1, **options)  # type: ignore[misc]
 
 
 def add_exit() -> None:
@@ -58,12 +88,12 @@ def add_exit() -> None:
         setattr(builtins, name, _sitebuiltins.Quitter(name, "Ctrl-D (i.e. EOF)"))
 
 
-def _show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+def _show(error: BaseException) -> None:
     """Print a traceback without the frames of the launcher."""
-    own = trace
-    while own is not None and own.tb_frame.f_code.co_filename != NAME:
-        own = own.tb_next
-    sys.__excepthook__(kind, error, own or trace)
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename != NAME:
+        trace = trace.tb_next
+    sys.excepthook(type(error), error, trace or error.__traceback__)
 
 
 def leave_no_trace(root: str) -> None:
