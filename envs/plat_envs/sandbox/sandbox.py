@@ -70,7 +70,7 @@ class Sandbox:
         return [Grade(_passed(tests, outcomes), outcomes) for (_, tests), outcomes in zip(jobs, runs, strict=True)]
 
     def _run_all(self, jobs: Sequence[Job]) -> list[list[Outcome]]:
-        """Run all jobs, several at once, and then, alone, what ran out of wall-clock time, as load may be the reason."""
+        """Run jobs, several at once; then, alone, what ran out of wall-clock time, as load may be the reason."""
         runs: list[list[Outcome]] = [[] for _ in jobs]
         left = iter(range(len(jobs)))  # the workers share it
         workers = min(self._workers, len(jobs))

@@ -55,7 +55,7 @@ def main(root: str) -> None:
             os.close(descriptor)
         problem = os.read(confined, LARGEST_MESSAGE)  # written before the program begins
         os.close(confined)
-        report = {**watch(control, pid), "problem": problem.decode() if problem != READY else ""}
+        report = {**watch(control, pid), "problem": "" if problem == READY else problem.decode() or "no reason"}
         if setup["level"] == "limits_only":  # the other levels allow no further process
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(pid, signal.SIGKILL)
