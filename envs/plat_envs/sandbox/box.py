@@ -5,8 +5,10 @@ from __future__ import annotations
 import array
 import contextlib
 import json
+import math
 import os
 import random
+import signal
 import socket
 import subprocess
 import time
@@ -155,6 +157,8 @@ def _status(report: dict[str, Any], stopped: Status | None, tail: str, limits: L
         return "cpu"
     if stopped:
         return stopped
+    if report["code"] == -signal.SIGKILL and report["cpu"] > 0.9 * math.ceil(limits.cpu_seconds):
+        return "cpu"  # the kernel counts in ticks
     if report["code"] < 0:
         return "killed"
     if report["code"] > 0:

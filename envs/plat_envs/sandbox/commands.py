@@ -59,7 +59,8 @@ def in_namespaces() -> list[str]:
         raise BadEnvironment("bubblewrap is not installed", fix="apt-get install bubblewrap")
     command = [program, "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
     command += ["--unshare-user"] if os.geteuid() else []
-    command += ["--die-with-parent", "--new-session", "--hostname", "box", "--cap-drop", "ALL"]
+    # as process 1 the launcher is waited for, and ends all others with it
+    command += ["--as-pid-1", "--die-with-parent", "--new-session", "--hostname", "box", "--cap-drop", "ALL"]
     for name in CAPABILITIES:
         command += ["--cap-add", f"CAP_{name}"]
     command += ["--ro-bind", "/usr", "/usr"]
@@ -70,6 +71,8 @@ def in_namespaces() -> list[str]:
             command += ["--ro-bind", f"/{name}", f"/{name}"]
     for path in (*python_files(), "/etc/ld.so.cache", "/etc/localtime"):
         if not path.startswith("/usr/") and os.path.exists(path):
+            for parent in reversed(Path(path).parents[:-1]):
+                command += ["--perms", "0755", "--dir", str(parent)]  # as a parent, it would be as closed as here
             command += ["--ro-bind", path, path]
     for device in DEVICES:
         command += ["--dev-bind", device, device]

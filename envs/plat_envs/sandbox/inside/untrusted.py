@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 import types
-from typing import Any
+from typing import IO, Any
 
 NAME = "program.py"
 
@@ -22,9 +22,9 @@ def execute(source: str, function: str | None) -> None:
     itself has to know the answer. Never returns.
     """
     code = 0
+    streams = _open_streams()
     module = types.ModuleType("program" if function else "__main__")
     try:
-        _open_streams()
         arguments = json.loads(sys.stdin.buffer.read()) if function else []
         module.__file__ = NAME
         sys.modules[module.__name__] = module
@@ -39,10 +39,10 @@ def execute(source: str, function: str | None) -> None:
     except BaseException as error:
         _show(error)
         code = 1
-    _end(code, module)
+    _end(code, module, streams)
 
 
-def _end(code: int, module: types.ModuleType) -> None:
+def _end(code: int, module: types.ModuleType, streams: list[IO[str]]) -> None:
     """End the process as an interpreter ends, only without freeing its own memory, which would take longer."""
     try:
         threading._shutdown()  # type: ignore[attr-defined]  # waits for threads
@@ -50,8 +50,9 @@ def _end(code: int, module: types.ModuleType) -> None:
         sys.stdout.flush()
         module.__dict__.clear()  # closes files that the program left open
         gc.collect()
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in streams:
+            if not stream.closed:
+                stream.flush()
     except BaseException:
         code = code or 120  # as the interpreter does if it cannot flush
     os._exit(code)
@@ -71,13 +72,15 @@ def _find(module: types.ModuleType, function: str) -> Any:
     return getattr(module.Solution(), function)
 
 
-def _open_streams() -> None:
-    """Give the program the streams of a new interpreter."""
+def _open_streams() -> list[IO[str]]:
+    """Give the program the streams of a new interpreter. Returns stdout and stderr."""
     options: dict[str, Any] = {"encoding": "utf-8", "errors": "surrogateescape", "closefd": False}
+    out = open(1, "w", **options)
+    error = open(2, "w", buffering=1, **{**options, "errors": "backslashreplace"})
     sys.stdin = sys.__stdin__ = open(0, **options)  # type: ignore[misc]
-    sys.stdout = sys.__stdout__ = open(1, "w", **options)  # type: ignore[misc]
-    options["errors"] = "backslashreplace"
-    sys.stderr = sys.__stderr__ = open(2, "w", buffering=1, **options)  # type: ignore[misc]
+    sys.stdout = sys.__stdout__ = out  # type: ignore[misc]
+    sys.stderr = sys.__stderr__ = error  # type: ignore[misc]
+    return [out, error]
 
 
 def add_exit() -> None:
@@ -93,7 +96,7 @@ def _show(error: BaseException) -> None:
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename != NAME:
         trace = trace.tb_next
-    sys.excepthook(type(error), error, trace or error.__traceback__)
+    sys.excepthook(type(error), error.with_traceback(trace or error.__traceback__), error.__traceback__)
 
 
 def leave_no_trace(root: str) -> None:
