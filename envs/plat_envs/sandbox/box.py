@@ -40,10 +40,11 @@ class Box:
         self._start()
 
     def _start(self) -> None:
+        command = COMMANDS[self.level]()
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
-                COMMANDS[self.level](),
+                command,
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,

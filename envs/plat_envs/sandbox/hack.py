@@ -9,12 +9,13 @@ import ast
 
 MODULES = frozenset(
     "os posix ctypes _ctypes gc inspect signal socket _socket subprocess _posixsubprocess multiprocessing pty mmap "
-    "importlib builtins atexit faulthandler unittest pytest _pytest site sysconfig pickle code codeop resource fcntl "
-    "shutil tempfile pathlib glob urllib http ftplib asyncio ptrace".split()
+    "importlib builtins atexit faulthandler unittest pytest _pytest site sysconfig code codeop resource fcntl "
+    "shutil tempfile pathlib glob urllib http ftplib ptrace".split()
 )
 FRAMES = frozenset(
     "_getframe _current_frames f_back f_locals f_globals f_builtins tb_frame tb_next gi_frame cr_frame ag_frame "
-    "__traceback__ get_objects get_referrers currentframe getouterframes stack settrace setprofile addaudithook".split()
+    "__traceback__ get_objects get_referrers currentframe getouterframes __globals__ "
+    "__subclasses__ __closure__ settrace setprofile addaudithook".split()
 )
 ENDINGS = frozenset("_exit abort kill killpg raise_signal".split())
 STREAMS = frozenset("__stdout__ __stderr__ __stdin__ fdopen dup dup2 closerange".split())
@@ -61,11 +62,12 @@ def _kinds_of(node: ast.AST) -> set[str]:
                 found |= _kinds_of_name(alias.name)
     elif isinstance(node, ast.Attribute):
         found |= _kinds_of_name(node.attr)
+        found |= {"main"} if ast.unparse(node) == "sys.modules" else set()
     elif isinstance(node, ast.Name) and node.id in ("__import__", "__builtins__", "globals"):
         found.add("imports" if node.id == "__import__" else "main")
     elif isinstance(node, ast.Constant) and isinstance(node.value, str):
         found |= {"places"} if node.value.startswith(PLACES) else set()
-        found |= _kinds_of_name(node.value)  # getattr(os, "_exit")
+        found |= _kinds_of_name(node.value) if "_" in node.value else set()  # getattr(os, "_exit")
     elif isinstance(node, ast.Assign | ast.AugAssign | ast.Delete):
         targets = [node.target] if isinstance(node, ast.AugAssign) else node.targets
         found |= {"patches"} if any(_is_patch(target) for target in targets) else set()
@@ -75,7 +77,7 @@ def _kinds_of(node: ast.AST) -> set[str]:
 
 
 def _kinds_of_name(name: str) -> set[str]:
-    groups = {"frames": FRAMES, "ends": ENDINGS, "streams": STREAMS, "main": frozenset({"__main__", "modules"})}
+    groups = {"frames": FRAMES, "ends": ENDINGS, "streams": STREAMS, "main": frozenset({"__main__"})}
     return {kind for kind, names in groups.items() if name in names}
 
 

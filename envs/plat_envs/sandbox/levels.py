@@ -42,12 +42,12 @@ def choose(level: str | None = None, url: str | None = None, *, for_language_mod
         check_choice("the level of the sandbox", level, LEVELS)
         if level == LIMITS_ONLY and for_language_model:
             raise BadEnvironment("limits_only is refused for programs of a language model", fix=FIX)
-        if problem := problem_of(level, url):
+        if problem := problem_of(level, url if level == "remote" else None):
             raise BadEnvironment(f"the sandbox cannot have the level {level}: {problem}", fix=FIX)
         return level
     problems = {}
     for name in ORDER:
-        if (problem := problem_of(name, url)) is None:
+        if (problem := problem_of(name, url if name == "remote" else None)) is None:
             return name
         problems[name] = problem
     told = "; ".join(f"{name}: {problem}" for name, problem in problems.items())

@@ -1,7 +1,7 @@
 """Read the tables of programs beside this file, and grade hostile ones where secrets lie about and sockets listen.
 
-As a script it is a grader of its own: `python hostile_corpus.py LEVEL SECRET`, with the names of the programs as JSON on
-stdin. It grades each of them alone and prints what went wrong as JSON. So it can run as another user.
+As a script it is a grader of its own: `python hostile_corpus.py each|together LEVEL SECRET`, with the keys of programs
+as JSON on stdin. It prints what went wrong as JSON. So it can run as another user.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from plat_envs.sandbox.program import Call, Grade, Limits, Program, Test
 from plat_envs.sandbox.sandbox import Sandbox
@@ -84,7 +83,12 @@ class Surroundings:
     def __init__(self, folder: Path, secret: str, stack: ExitStack) -> None:
         self.folder, self.secret, self.mark = folder, secret, f"plat-hostile-{os.getpid()}"
         home = folder / "home"
-        for path in (folder / "secret", home / ".ssh" / "id_rsa", home / ".netrc", home / ".cache" / "hub" / "model.bin"):
+        for path in (
+            folder / "secret",
+            home / ".ssh" / "id_rsa",
+            home / ".netrc",
+            home / ".cache" / "hub" / "model.bin",
+        ):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(secret)
             path.chmod(0o666)
@@ -172,28 +176,41 @@ def descendants(root: int) -> list[int]:
     return sorted(below - {root})
 
 
-def main(level: str, secret: str) -> None:
-    """Grade the named programs one by one, each followed by an honest one; print the wrongs of each."""
+def grade_each(sandbox: Sandbox, around: Surroundings, keys: list[str]) -> dict[str, list[str]]:
+    """Grade the programs one by one, each followed by an honest one: key -> what went wrong."""
     entries, report = hostile(), {}
+    for key in keys:
+        grade = sandbox.grade(around.program(entries[key]), around.tests(entries[key]))
+        wrongs = around.wrongs(grade)
+        started = time.monotonic()
+        if not sandbox.grade(Program("print(input())"), [Test("fine", "fine")]).passed[0]:
+            wrongs.append("made an honest program fail")
+        if (delay := time.monotonic() - started) > LONG:
+            wrongs.append(f"delayed the next program by {delay:.1f} s")
+        report[key] = wrongs
+    return report
+
+
+def grade_together(sandbox: Sandbox, around: Surroundings, keys: list[str]) -> dict[str, list[str]]:
+    """Grade the programs several at once, with an honest one after each ten: key -> what went wrong."""
+    entries, programs = hostile(), []
+    for number, key in enumerate(keys):
+        programs.append((key, around.program(entries[key]), around.tests(entries[key])))
+        if number % 10 == 9:
+            programs.append((f"honest {number}", Program("print(input())"), [Test("fine", "fine")]))
+    grades = sandbox.grade_all([(program, tests) for _, program, tests in programs])
+    report = {}
+    for (key, _, _), grade in zip(programs, grades, strict=True):
+        honest_one = key.startswith("honest")
+        report[key] = ["did not pass"] * (not grade.passed[0]) if honest_one else around.wrongs(grade)
+    return report
+
+
+def main(how: str, level: str, secret: str) -> None:
+    """Grade the programs that stdin names, and print what went wrong with each."""
+    grade = {"each": grade_each, "together": grade_together}[how]
     with surroundings(secret) as around:
-        sandbox = Sandbox(level, LIMITS, for_language_model=True)
-        for key in json.load(sys.stdin):
-            grade = sandbox.grade(around.program(entries[key]), around.tests(entries[key]))
-            wrongs = around.wrongs(grade)
-            started = time.monotonic()
-            if not sandbox.grade(Program("print(input())"), [Test("fine", "fine")]).passed[0]:
-                wrongs.append("made an honest program fail")
-            if (delay := time.monotonic() - started) > LONG:
-                wrongs.append(f"delayed the next program by {delay:.1f} s")
-            statuses = [outcome.status for outcome in grade.outcomes]
-            report[key] = {"wrongs": wrongs, "statuses": statuses, "seconds": round(started, 2)}
-    print(json.dumps(report))
-
-
-def as_dict(value: Any) -> dict[str, Any]:
-    """The report of a grader."""
-    assert isinstance(value, dict)
-    return value
+        print(json.dumps(grade(Sandbox(level, LIMITS), around, json.load(sys.stdin))))
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ def confine(libc: ctypes.CDLL, setup: dict[str, Any], rules: int | None) -> None
     os.setsid()  # a group of its own, so that no signal to a group reaches the launcher
     if own_folder:
         _make_folder(libc, setup["limits"])
-    _change_user(libc, setup["uid"], keep=SEARCH_FOLDERS if setup["level"] == "landlock" else 0)
+    _change_user(libc, setup["uid"], keep=0 if own_folder else SEARCH_FOLDERS)
     _set_limits(setup)
     _call(libc.prctl(PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0))
     _call(libc.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0))
@@ -52,7 +52,8 @@ def _make_folder(libc: ctypes.CDLL, limits: dict[str, Any]) -> None:
 def _change_user(libc: ctypes.CDLL, uid: int | None, keep: int) -> None:
     """Become a user whom nobody else is, and drop all capabilities but `keep`.
 
-    Landlock cannot move Python to a place that everybody may read, so root keeps the right to search folders there.
+    Only a box of its own has Python in a place that everybody may read. Elsewhere root keeps the right to read files,
+    which Landlock then limits.
     """
     if uid is None:
         keep = 0
