@@ -67,7 +67,8 @@ def _kinds_of(node: ast.AST) -> set[str]:
         found.add("imports" if node.id == "__import__" else "main")
     elif isinstance(node, ast.Constant) and isinstance(node.value, str):
         found |= {"places"} if node.value.startswith(PLACES) else set()
-        found |= _kinds_of_name(node.value) if "_" in node.value else set()  # getattr(os, "_exit")
+        if "_" in node.value:  # getattr(os, "_exit"), but not __name__ == "__main__"
+            found |= _kinds_of_name(node.value) - {"main"}
     elif isinstance(node, ast.Assign | ast.AugAssign | ast.Delete):
         targets = [node.target] if isinstance(node, ast.AugAssign) else node.targets
         found |= {"patches"} if any(_is_patch(target) for target in targets) else set()

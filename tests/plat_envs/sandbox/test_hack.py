@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hostile_corpus import honest, hostile
 
@@ -50,7 +52,7 @@ def test_what_is_nothing_special(source):
 
 
 def test_most_hostile_programs_of_the_tables_are_noticed_and_few_honest_ones():
-    cheats = [entry for entry in hostile().values() if entry.group != "3_resources"]
-    assert sum(bool(attempts(entry.source)) for entry in cheats) > 0.8 * len(cheats)
-    programs = [program for program, _ in honest().values()]
-    assert sum(bool(attempts(program.source)) for program in programs) < 0.25 * len(programs)
+    cheats = [re.sub("@[A-Z]+@", "1", entry.source) for entry in hostile().values() if entry.group != "3_resources"]
+    assert sum(bool(attempts(source)) for source in cheats) > 0.8 * len(cheats)
+    programs = [program.source for program, _ in honest().values()]
+    assert sum(bool(attempts(source)) for source in programs) < 0.15 * len(programs)

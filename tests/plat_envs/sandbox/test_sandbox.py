@@ -6,6 +6,7 @@ import contextlib
 import platform
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -17,7 +18,7 @@ from plat_envs.sandbox.program import Call, Limits, Outcome, Program, Test
 from plat_envs.sandbox.sandbox import Sandbox
 
 DOUBLE = Program("print(2 * int(input()))")
-TIGHT = Limits(cpu_seconds=1, wall_seconds=1.5, memory_bytes=256 << 20, output_bytes=1000)
+TIGHT = Limits(cpu_seconds=1, memory_bytes=256 << 20, output_bytes=1000)
 
 
 def test_a_grade_has_a_verdict_for_each_test(level):
@@ -52,6 +53,11 @@ def test_how_a_program_ends(level, source, status):
     outcome = Sandbox(level, TIGHT).run(Program(source), [""])[0]
     assert outcome.status == status, outcome
     assert status == "output" or (status == "ok") == (outcome.exit_code == 0)
+
+
+def test_a_program_that_waits_runs_out_of_time(level):
+    outcomes = Sandbox(level, replace(TIGHT, wall_seconds=0.3)).run(Program("import time; time.sleep(60)"), ["", ""])
+    assert [outcome.status for outcome in outcomes] == ["wall", "wall"]
 
 
 def test_an_exit_code_fails_a_right_answer(level):
