@@ -7,7 +7,6 @@ import contextlib
 import json
 import math
 import os
-import random
 import signal
 import socket
 import subprocess
@@ -16,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from plat_envs.environment_errors import BadEnvironment
-from plat_envs.sandbox import commands
+from plat_envs.sandbox import commands, users
 from plat_envs.sandbox.exchange import Exchange
 from plat_envs.sandbox.program import Limits, Outcome, Program, Status
 
@@ -26,7 +25,6 @@ COMMANDS: dict[str, Callable[[], list[str]]] = {
     "limits_only": commands.direct,
 }
 PATIENCE = 10.0  # seconds for a launcher to start, or to report a child that was ended
-FIRST_UID = 1 << 30  # users of their own for children of root, far from all real ones
 
 
 class Box:
@@ -53,7 +51,7 @@ class Box:
                 start_new_session=True,
             )
         self._control.settimeout(PATIENCE)
-        uid = FIRST_UID + random.SystemRandom().randrange(FIRST_UID) if os.geteuid() == 0 else None
+        uid = users.one_of_its_own() if os.geteuid() == 0 else None
         setup = {"level": self.level, "limits": vars(self.limits), "uid": uid, "readable": commands.readable()}
         with _file_with(setup) as file:
             self._send(b"setup", [file])

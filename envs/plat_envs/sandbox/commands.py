@@ -43,7 +43,7 @@ def python_files() -> list[str]:
 
 def readable() -> list[str]:
     """Return what Landlock lets a program read."""
-    system = ["/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime"]
+    system = ["/usr", "/lib", "/lib64", "/etc/ld.so.cache"]
     return [*system, *python_files(), *DEVICES]
 
 
@@ -69,7 +69,7 @@ def in_namespaces() -> list[str]:
             command += ["--symlink", f"usr/{name}", f"/{name}"]
         elif os.path.isdir(f"/{name}"):
             command += ["--ro-bind", f"/{name}", f"/{name}"]
-    for path in (*python_files(), "/etc/ld.so.cache", "/etc/localtime"):
+    for path in (*python_files(), "/etc/ld.so.cache"):
         if not path.startswith("/usr/") and os.path.exists(path):
             for parent in reversed(Path(path).parents[:-1]):
                 command += ["--perms", "0755", "--dir", str(parent)]  # as a parent, it would be as closed as here

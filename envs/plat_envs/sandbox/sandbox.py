@@ -75,8 +75,12 @@ class Sandbox:
         left = iter(range(len(jobs)))  # the workers share it
         workers = min(self._workers, len(jobs))
         with ThreadPoolExecutor(max(1, workers)) as pool:
-            for work in [pool.submit(self._work, jobs, runs, left) for _ in range(workers)]:
-                work.result()
+            works = [pool.submit(self._work, jobs, runs, left) for _ in range(workers)]
+            try:
+                for work in works:
+                    work.result()
+            finally:
+                list(left)  # after an error or Ctrl-C, the other workers find nothing more to do
         hung = [number for number, outcomes in enumerate(runs) if outcomes and outcomes[-1].status == "wall"]
         firsts = [runs[number].pop() for number in hung]
         if hung:

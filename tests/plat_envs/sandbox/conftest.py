@@ -54,3 +54,13 @@ def user(request: pytest.FixtureRequest) -> tuple[str, dict[str, object]]:
     if (python := a_python_for_nobody()) is None:
         pytest.skip("no Python 3.11 that another user can start")
     return python, {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+
+
+@pytest.fixture(scope="session")
+def plain_python() -> str:
+    """An interpreter that everybody can start; the test is skipped where there is none, or for others than root."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can give up its rights in several ways")
+    if (python := a_python_for_nobody()) is None:
+        pytest.skip("no Python 3.11 that another user can start")
+    return python

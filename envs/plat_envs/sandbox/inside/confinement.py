@@ -13,7 +13,7 @@ from plat_envs.sandbox.inside import landlock, seccomp
 
 NEW_MOUNTS, PRIVATE = 0x20000, 0x4000 | (1 << 18)  # CLONE_NEWNS; MS_REC | MS_PRIVATE
 NO_SETUID_NO_DEVICES_NO_EXEC = 2 | 4 | 8
-PARENT_DEATH_SIGNAL, KEEP_CAPABILITIES, NO_NEW_PRIVILEGES = 1, 8, 38
+PARENT_DEATH_SIGNAL, DUMPABLE, KEEP_CAPABILITIES, NO_NEW_PRIVILEGES = 1, 4, 8, 38
 SEARCH_FOLDERS = 1 << 2  # CAP_DAC_READ_SEARCH
 FILES_OF_A_FOLDER = 256
 LARGEST_STACK = 64 << 20
@@ -32,6 +32,7 @@ def confine(libc: ctypes.CDLL, setup: dict[str, Any], rules: int | None) -> None
     _change_user(libc, setup["uid"], keep=0 if own_folder else SEARCH_FOLDERS)
     _set_limits(setup)
     _call(libc.prctl(PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0))
+    _call(libc.prctl(DUMPABLE, 0, 0, 0, 0))  # a crash starts no program that collects it
     _call(libc.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0))
     if rules is not None:
         landlock.restrict(libc, rules)
@@ -55,15 +56,16 @@ def _change_user(libc: ctypes.CDLL, uid: int | None, keep: int) -> None:
     Only a box of its own has Python in a place that everybody may read. Elsewhere root keeps the right to read files,
     which Landlock then limits.
     """
-    if uid is None:
-        keep = 0
-    else:
+    header = (ctypes.c_uint32 * 2)(0x20080522, 0)
+    # effective, permitted and inheritable: the lower 32 capabilities, then the higher ones
+    own = (ctypes.c_uint32 * 6)()
+    _call(libc.capget(header, own))
+    keep &= own[1] if uid is not None else 0
+    if uid is not None:
         _call(libc.prctl(KEEP_CAPABILITIES, 1, 0, 0, 0))
         os.setgroups([])
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
-    header = (ctypes.c_uint32 * 2)(0x20080522, 0)
-    # effective, permitted and inheritable: the lower 32 capabilities, then the higher ones
     _call(libc.capset(header, (ctypes.c_uint32 * 6)(keep, keep, 0, 0, 0, 0)))
 
 

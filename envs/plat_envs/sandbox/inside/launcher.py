@@ -23,7 +23,7 @@ from plat_envs.sandbox.inside.confinement import confine
 LARGEST_MESSAGE = 1 << 12
 READY, STOP = b"ready", b"stop"
 DESCRIPTORS = 5  # stdin, stdout, stderr, of a function its value, and the program
-ALL_DESCRIPTORS = 1 << 20
+ALL_DESCRIPTORS = 4096  # more than the launcher ever opens
 
 
 def main(root: str) -> None:
