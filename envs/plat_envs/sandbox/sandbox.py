@@ -21,7 +21,7 @@ class Sandbox:
 
     Raises BadEnvironment if the level cannot be had.
 
-    level               by default the first one that this machine has: namespaces, landlock, remote
+    level               by default the first one that this machine has: namespaces, landlock, remote, wasm
     limits              of each test
     url                 of the grader, for the level `remote`
     for_language_model  refuse `limits_only`

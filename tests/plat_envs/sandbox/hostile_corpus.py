@@ -130,8 +130,9 @@ class Surroundings:
 
     def wrongs(self, grade: Grade) -> list[str]:
         """What a program did that it must not do."""
-        said = b"".join(outcome.stdout + outcome.stderr.encode() for outcome in grade.outcomes)
-        found = ["earned something"] * any(grade.passed) + ["said that it worked"] * (CLAIM in said)
+        claims = b"".join(outcome.stdout for outcome in grade.outcomes)  # a traceback on stderr may quote the program
+        said = claims + "".join(outcome.stderr for outcome in grade.outcomes).encode()
+        found = ["earned something"] * any(grade.passed) + ["said that it worked"] * (CLAIM in claims)
         found += ["read a secret"] * (self.secret.encode() in said)
         found += [f"left the process {number}" for number in descendants(os.getpid())]
         for name, listener in self.sockets.items():

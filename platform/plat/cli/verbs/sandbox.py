@@ -17,7 +17,8 @@ from plat.errors import SpecError
 from plat.plain_files import read_text
 
 LevelOption = Annotated[
-    str | None, typer.Option("--level", metavar="NAME", help="namespaces, landlock, remote or limits_only [the first].")
+    str | None,
+    typer.Option("--level", metavar="NAME", help="namespaces, landlock, remote, wasm, limits_only [the first]."),
 ]
 UrlOption = Annotated[str | None, typer.Option("--url", metavar="URL", help="A grader, for the level remote.")]
 
