@@ -24,7 +24,7 @@ COMMANDS: dict[str, Callable[[], list[str]]] = {
     "landlock": commands.direct,
     "limits_only": commands.direct,
 }
-PATIENCE = 10.0  # seconds for a launcher to start, or to report a child that was ended
+PATIENCE = 30.0  # seconds for a launcher to start, or to report a child that was ended
 
 
 class Box:

