@@ -13,6 +13,7 @@ import types
 from typing import IO, Any
 
 NAME = "program.py"
+LEAVE = os._exit  # kept, as the program may replace it
 
 
 def execute(source: str, function: str | None) -> None:
@@ -47,15 +48,20 @@ def _end(code: int, module: types.ModuleType, streams: list[IO[str]]) -> None:
     try:
         threading._shutdown()  # type: ignore[attr-defined]  # waits for threads
         atexit._run_exitfuncs()
-        sys.stdout.flush()
+        _flush([sys.stdout, sys.stderr])
         module.__dict__.clear()  # closes files that the program left open
         gc.collect()
-        for stream in streams:
-            if not stream.closed:
-                stream.flush()
+        _flush(streams)
     except BaseException:
         code = code or 120  # as the interpreter does if it cannot flush
-    os._exit(code)
+    finally:
+        LEAVE(code)
+
+
+def _flush(streams: list[IO[str]]) -> None:
+    for stream in streams:
+        if stream is not None and not getattr(stream, "closed", False):
+            stream.flush()
 
 
 def _code_of(code: object) -> int:
