@@ -5,9 +5,7 @@ from __future__ import annotations
 import array
 import contextlib
 import json
-import math
 import os
-import signal
 import socket
 import subprocess
 import time
@@ -101,7 +99,7 @@ class Box:
             what = f"a box of level {self.level} cannot be closed: {report['problem']}"
             raise BadEnvironment(what, fix="`plat sandbox probe` tries all levels")
         tail = exchange.error.decode("utf-8", "replace")
-        status = _status(report, stopped or ("output" if exchange.is_over() else None), tail, self.limits)
+        status = _status(report, stopped or ("output" if exchange.is_over() else None), tail)
         code, cpu, memory = report["code"], report["cpu"], report["memory"]
         return Outcome(status, bytes(exchange.output), tail, code, cpu, wall, memory)
 
@@ -150,14 +148,12 @@ def _file_with(value: dict[str, Any]) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _status(report: dict[str, Any], stopped: Status | None, tail: str, limits: Limits) -> Status:
+def _status(report: dict[str, Any], stopped: Status | None, tail: str) -> Status:
     """Return how a test ended. Its own words (`tail`) decide only what a failure is called."""
-    if report["cpu"] >= limits.cpu_seconds:
+    if report["over"]:
         return "cpu"
     if stopped:
         return stopped
-    if report["code"] == -signal.SIGKILL and report["cpu"] > 0.9 * math.ceil(limits.cpu_seconds):
-        return "cpu"  # the kernel counts in ticks
     if report["code"] < 0:
         return "killed"
     if report["code"] > 0:

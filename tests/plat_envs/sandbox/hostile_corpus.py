@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from plat_envs.sandbox.program import Call, Grade, Limits, Program, Test
@@ -210,8 +210,9 @@ def grade_together(sandbox: Sandbox, around: Surroundings, keys: list[str]) -> d
 def main(how: str, level: str, secret: str) -> None:
     """Grade the programs that stdin names, and print what went wrong with each."""
     grade = {"each": grade_each, "together": grade_together}[how]
+    limits = LIMITS if how == "each" else replace(LIMITS, wall_seconds=0.8)
     with surroundings(secret) as around:
-        print(json.dumps(grade(Sandbox(level, LIMITS), around, json.load(sys.stdin))))
+        print(json.dumps(grade(Sandbox(level, limits), around, json.load(sys.stdin))))
 
 
 if __name__ == "__main__":

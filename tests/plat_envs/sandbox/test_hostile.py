@@ -80,7 +80,7 @@ def test_the_tables_hold_every_kind():
 
 
 def test_hostile_programs_earn_nothing(level, user):
-    keys = QUICK if user[0] == sys.executable and not user[1] else QUICK[::3]
+    keys = QUICK if user[0] == sys.executable and not user[1] else QUICK[::4]
     assert grade("together", level, user, keys) == {}
 
 

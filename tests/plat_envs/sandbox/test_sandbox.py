@@ -18,7 +18,7 @@ from plat_envs.sandbox.program import Call, Limits, Outcome, Program, Test
 from plat_envs.sandbox.sandbox import Sandbox
 
 DOUBLE = Program("print(2 * int(input()))")
-TIGHT = Limits(cpu_seconds=1, memory_bytes=256 << 20, output_bytes=1000)
+TIGHT = Limits(cpu_seconds=0.3, memory_bytes=256 << 20, output_bytes=1000)
 
 
 def test_a_grade_has_a_verdict_for_each_test(level):

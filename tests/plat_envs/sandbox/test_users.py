@@ -42,6 +42,7 @@ KINDS_OF_ROOT = {
     "with the rights of a container": [
         "setpriv", "--inh-caps=-all", "--bounding-set=-all,+setuid,+setgid,+kill,+setpcap,+dac_override"
     ],
+    "without any right": ["setpriv", "--inh-caps=-all", "--bounding-set=-all"],
     "alone in a namespace": ["unshare", "-r"],
 }  # fmt: skip
 CHECK = """

@@ -15,6 +15,7 @@ NEW_MOUNTS, PRIVATE = 0x20000, 0x4000 | (1 << 18)  # CLONE_NEWNS; MS_REC | MS_PR
 NO_SETUID_NO_DEVICES_NO_EXEC = 2 | 4 | 8
 PARENT_DEATH_SIGNAL, DUMPABLE, KEEP_CAPABILITIES, NO_NEW_PRIVILEGES = 1, 4, 8, 38
 SEARCH_FOLDERS = 1 << 2  # CAP_DAC_READ_SEARCH
+OTHER_USERS = 1 << 5 | 1 << 6 | 1 << 7  # CAP_KILL, CAP_SETGID, CAP_SETUID: a container may take them from root
 FILES_OF_A_FOLDER = 256
 LARGEST_STACK = 64 << 20
 
@@ -60,8 +61,10 @@ def _change_user(libc: ctypes.CDLL, uid: int | None, keep: int) -> None:
     # effective, permitted and inheritable: the lower 32 capabilities, then the higher ones
     own = (ctypes.c_uint32 * 6)()
     _call(libc.capget(header, own))
-    keep &= own[1] if uid is not None else 0
-    if uid is not None:
+    if uid is None or own[1] & OTHER_USERS != OTHER_USERS:
+        keep = 0
+    else:
+        keep &= own[1]
         _call(libc.prctl(KEEP_CAPABILITIES, 1, 0, 0, 0))
         os.setgroups([])
         os.setresgid(uid, uid, uid)
@@ -72,7 +75,7 @@ def _change_user(libc: ctypes.CDLL, uid: int | None, keep: int) -> None:
 def _set_limits(setup: dict[str, Any]) -> None:
     limits = setup["limits"]
     wanted = {
-        resource.RLIMIT_CPU: math.ceil(limits["cpu_seconds"]),  # soft = hard: SIGKILL, which nobody can ignore
+        resource.RLIMIT_CPU: math.ceil(limits["cpu_seconds"]) + 1,  # if the launcher is late
         resource.RLIMIT_AS: limits["memory_bytes"],
         resource.RLIMIT_FSIZE: limits["file_bytes"],
         resource.RLIMIT_NOFILE: limits["files"],
