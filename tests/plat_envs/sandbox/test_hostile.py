@@ -50,9 +50,8 @@ def grade(how: str, level: str, user: tuple[str, dict[str, object]], keys: list[
     """What went wrong with programs, graded by a process of its own that has secrets."""
     python, options = user
     secret = f"secret-{secrets.token_hex(8)}"
-    environment = {**{name: os.environ[name] for name in KEPT if name in os.environ}}
-    environment |= {
-        "PYTHONPATH": str(ENVS),
+    environment = {name: os.environ[name] for name in KEPT if name in os.environ} | {
+        "PYTHONPATH": os.pathsep.join([str(ENVS), *WASI]),
         "PYTHONDONTWRITEBYTECODE": "1",
         "PATH": "/usr/bin:/bin",
         "PLAT_SECRET": secret,
