@@ -6,6 +6,7 @@
 #   make test-cluster  the tests on a real SLURM and of a team's store (PostgreSQL), which they install (Debian, as
 #                      root), start and stop on this machine
 #   make test-verl  whole runs with verl's own trainer, on CPU cores (about nine minutes)
+#   make test-sandbox  every hostile program alone, at every level, as root and as another user (about ten minutes)
 #   make reproduce-smoke  every table, figure and claim of the paper at smoke scale, on one page (about ten minutes)
 #   make lint     formatting, style and types
 #   make results  write the numbers of README.md and docs/ from the runs in results/
@@ -26,7 +27,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 PIP := $(BIN)/python -m pip install --disable-pip-version-check
 
-.PHONY: sweep test coverage test-cluster test-verl reproduce-smoke lint results bench site install clean
+.PHONY: sweep test coverage test-cluster test-verl test-sandbox reproduce-smoke lint results bench site install clean
 .DELETE_ON_ERROR:
 
 sweep: $(INSTALLED)
@@ -44,6 +45,9 @@ test-cluster: $(INSTALLED)
 
 test-verl: $(INSTALLED)
 	@$(BIN)/python -m pytest tests/plat/trainer/verl -m "verl and not chaos and not science" $(ARGS)
+
+test-sandbox: $(INSTALLED)
+	@$(BIN)/python -m pytest tests/plat_envs/sandbox -m sandbox $(ARGS)
 
 reproduce-smoke: $(INSTALLED)
 	@.ci/reproduce-smoke $(ARGS)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import graphlib
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -322,6 +323,20 @@ def test_environments_and_analysis_know_no_torch():
         for f in ALL
         if f.importer.split(".")[0] in ("plat_envs", "plat_analysis")
         and f.target.split(".")[0] in ("torch", "verl", "mlflow", "ray", "hydra")
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_sandbox_knows_the_standard_library_alone():
+    """And what runs inside of a box knows only itself: a box has nothing else of ours."""
+    allowed = {"plat_envs.sandbox": ["plat_envs.sandbox", "plat_envs.environment_errors"]}
+    allowed["plat_envs.sandbox.inside"] = ["plat_envs.sandbox.inside"]
+    wrong = [
+        str(f)
+        for f in ALL
+        if (package := owner(f.importer, allowed))
+        and owner(f.target, allowed[package]) is None
+        and f.target.split(".")[0] not in sys.stdlib_module_names
     ]
     assert not wrong, "\n".join(wrong)
 

@@ -68,6 +68,7 @@ COMMANDS = {
     "doctor": ([], False),
     "completion": (["bash"], False),
     "base": (["list"], False),
+    "sandbox": (["probe"], False),
 }
 # They print what others wrote, progress line by line, a report's tables, which shorten their own cells, or a script.
 QUOTES = ("logs", "sweep", "tune", "run", "retry", "report", "completion")

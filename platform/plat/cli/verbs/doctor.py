@@ -35,7 +35,7 @@ def doctor(
 ) -> int:
     """Check what works on this machine.
 
-    Python, packages, plugins, torch, cores, home, disk and store. Exit code 2 when something is broken.
+    Python, packages, plugins, sandbox, torch, cores, home, disk and store. Exit code 2 when something is broken.
     """
     place = Home.find(home)
     uri = place.store_uri(store)
@@ -44,6 +44,7 @@ def doctor(
         "packages": check_packages,
         "plugins": check_plugins,
         "tasks": check_environments,
+        "sandbox": check_sandbox,
         "torch": check_torch,
         "cores": check_cores,
         "home": lambda: check_home(place),
@@ -139,6 +140,19 @@ def check_environments() -> Finding:
     if unread:
         return Finding("warning", "; ".join(unread), "no stand-in can play it: use the words of the vocabulary")
     return Finding("ok", f"played: {', '.join(played) or 'no environment of another package is installed'}")
+
+
+def check_sandbox() -> Finding:
+    """Try the levels of the sandbox with hostile programs, down to the first that this machine has."""
+    from plat_envs.environment_errors import BadEnvironment
+    from plat_envs.sandbox.levels import choose, provenance
+
+    try:
+        facts = provenance(choose())
+    except BadEnvironment as error:
+        return Finding("warning", error.what, error.fix or "")
+    level = facts.pop("level")
+    return Finding("ok", f"{level}: {', '.join(f'{name} {value}' for name, value in facts.items())}")
 
 
 def check_torch() -> Finding:

@@ -1,0 +1,161 @@
+"""A box: a launcher that runs each test of each program in a new child."""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from plat_envs.environment_errors import BadEnvironment
+from plat_envs.sandbox import commands, users
+from plat_envs.sandbox.exchange import Exchange
+from plat_envs.sandbox.program import Limits, Outcome, Program, Status
+
+COMMANDS: dict[str, Callable[[], list[str]]] = {
+    "namespaces": commands.in_namespaces,
+    "landlock": commands.direct,
+    "limits_only": commands.direct,
+}
+PATIENCE = 30.0  # seconds for a launcher to start, or to report a child that was ended
+
+
+class Box:
+    """A started launcher. Use it in one thread, as a context manager; `close` ends every process in it.
+
+    Raises BadEnvironment if it does not start.
+    """
+
+    def __init__(self, level: str, limits: Limits) -> None:
+        self.level, self.limits = level, limits
+        self._start()
+
+    def _start(self) -> None:
+        command = COMMANDS[self.level]()
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                command,
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                env=commands.ENVIRONMENT,
+                cwd="/",
+                start_new_session=True,
+            )
+        self._control.settimeout(PATIENCE)
+        uid = users.one_of_its_own() if os.geteuid() == 0 else None
+        setup = {"level": self.level, "limits": vars(self.limits), "uid": uid, "readable": commands.readable()}
+        with _file_with(setup) as file:
+            self._send(b"setup", [file])
+        if not self._receive():
+            words = self._last_words()
+            self.close()
+            raise BadEnvironment(f"a box of level {self.level} does not start{words}")
+
+    def _send(self, message: bytes, descriptors: list[int]) -> None:
+        numbers = array.array("i", descriptors)
+        ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, numbers)] if descriptors else []
+        with contextlib.suppress(OSError):  # a launcher that died is noticed when it reports nothing
+            self._control.sendmsg([message], ancillary)
+
+    def run_each(self, program: Program, stdins: Sequence[bytes]) -> Iterator[Outcome]:
+        """Run the program once for each input, each time in a new child.
+
+        Raises BadEnvironment if a child cannot give up its rights.
+        """
+        with _file_with({"source": program.source, "function": program.function}) as file:
+            for stdin in stdins:
+                yield self._run(file, program.function is not None, stdin)
+
+    def _run(self, program: int, function: bool, stdin: bytes) -> Outcome:
+        (their_in, our_in), (our_out, their_out), (our_error, their_error) = [os.pipe() for _ in range(3)]
+        theirs = [their_in, their_out, their_error, program]
+        if function:  # what it prints goes to stderr, and its value to a descriptor of its own
+            theirs = [their_in, their_error, their_error, their_out, program]
+        self._send(b"run", theirs)
+        for descriptor in (their_in, their_out, their_error):
+            os.close(descriptor)
+        with Exchange(our_in, our_out, our_error, stdin, self.limits.output_bytes) as exchange:
+            started = time.monotonic()
+            stopped = exchange.follow(self._control.fileno(), started + self.limits.wall)
+            if stopped:
+                self._send(b"stop", [])
+            message = self._receive()
+            wall = time.monotonic() - started
+            exchange.drain()
+        if not message:
+            words = self._last_words()
+            self.close()
+            self._start()
+            return Outcome("killed", stderr=f"the box ended by itself{words}", exit_code=-9)
+        report = json.loads(message)
+        if report["problem"]:
+            what = f"a box of level {self.level} cannot be closed: {report['problem']}"
+            raise BadEnvironment(what, fix="`plat sandbox probe` tries all levels")
+        tail = exchange.error.decode("utf-8", "replace")
+        status = _status(report, stopped or ("output" if exchange.is_over() else None), tail)
+        code, cpu, memory = report["code"], report["cpu"], report["memory"]
+        return Outcome(status, bytes(exchange.output), tail, code, cpu, wall, memory)
+
+    def _receive(self) -> bytes:
+        """Return the next message of the launcher; b"" if it died."""
+        try:
+            return self._control.recv(1 << 12)
+        except OSError:
+            return b""
+
+    def _last_words(self) -> str:
+        """End the launcher; return what it said last."""
+        self._process.kill()
+        assert self._process.stderr is not None
+        said = self._process.stderr.read().decode("utf-8", "replace").strip().splitlines()
+        return f": {said[-1]}" if said else ""
+
+    def close(self) -> None:
+        """End every process of the box."""
+        self._control.close()  # the launcher leaves by itself
+        try:
+            self._process.wait(1.0)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        assert self._process.stderr is not None
+        self._process.stderr.close()
+
+    def __enter__(self) -> Box:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@contextlib.contextmanager
+def _file_with(value: dict[str, Any]) -> Iterator[int]:
+    """Give a descriptor of a file in memory that holds a value as JSON."""
+    descriptor = os.memfd_create("plat")
+    try:
+        with open(descriptor, "w", encoding="utf-8", closefd=False) as file:
+            json.dump(value, file)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _status(report: dict[str, Any], stopped: Status | None, tail: str) -> Status:
+    """Return how a test ended. Its own words (`tail`) decide only what a failure is called."""
+    if report["over"]:
+        return "cpu"
+    if stopped:
+        return stopped
+    if report["code"] < 0:
+        return "killed"
+    if report["code"] > 0:
+        return "memory" if tail.rstrip().rpartition("\n")[2].startswith("MemoryError") else "error"
+    return "ok"

@@ -1,0 +1,128 @@
+"""The door of the sandbox: run programs, and grade them by their tests, several at once."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from plat_envs.environment_errors import BadEnvironment
+from plat_envs.sandbox import levels
+from plat_envs.sandbox.compare import same_output, same_value
+from plat_envs.sandbox.program import Call, Grade, Limits, Outcome, Program, Test
+
+Tests = Sequence[Test | Call]
+Job = tuple[Program, Sequence[bytes]]
+
+
+class Sandbox:
+    """Programs in boxes of one level.
+
+    Raises BadEnvironment if the level cannot be had.
+
+    level               by default the first one that this machine has: namespaces, landlock, remote, wasm
+    limits              of each test
+    url                 of the grader, for the level `remote`
+    for_language_model  refuse `limits_only`
+    workers             programs at once; by default one for each core
+    """
+
+    def __init__(
+        self,
+        level: str | None = None,
+        limits: Limits | None = None,
+        *,
+        url: str | None = None,
+        for_language_model: bool = False,
+        workers: int | None = None,
+    ) -> None:
+        self.level = levels.choose(level, url, for_language_model=for_language_model)
+        self.limits = limits or Limits()
+        self._url = url
+        self._workers = workers or len(os.sched_getaffinity(0))
+
+    def provenance(self) -> dict[str, str | int]:
+        """Return what a run records about its sandbox."""
+        return levels.provenance(self.level, self._url)
+
+    def run(self, program: Program, stdins: Sequence[str]) -> list[Outcome]:
+        """Run a program once for each input; of a function, an input is the JSON list of its arguments."""
+        return self._run_all([(program, [_bytes(stdin) for stdin in stdins])])[0]
+
+    def grade(self, program: Program, tests: Tests) -> Grade:
+        """Grade one program, as `grade_all` does. Raises BadEnvironment for no tests, or tests of the other kind."""
+        return self.grade_all([(program, tests)])[0]
+
+    def grade_all(self, jobs: Sequence[tuple[Program, Tests]]) -> list[Grade]:
+        """Grade programs by their tests, several at once.
+
+        A test passes if the program ends with exit code 0 within its limits, and its output is the expected one.
+        Raises BadEnvironment for a program without tests, or with tests of the other kind.
+        """
+        for number, (program, tests) in enumerate(jobs):
+            if not tests:
+                raise BadEnvironment(f"program {number} has no tests", fix="a program without tests cannot be graded")
+            if any(isinstance(test, Call) != (program.function is not None) for test in tests):
+                fix = "a program with `function` needs tests of the class Call, another one those of the class Test"
+                raise BadEnvironment(f"the tests of program {number} are of the other kind", fix=fix)
+        runs = self._run_all([(program, [_input(test) for test in tests]) for program, tests in jobs])
+        return [Grade(_passed(tests, outcomes), outcomes) for (_, tests), outcomes in zip(jobs, runs, strict=True)]
+
+    def _run_all(self, jobs: Sequence[Job]) -> list[list[Outcome]]:
+        """Run jobs, several at once; then, alone, what ran out of wall-clock time, as load may be the reason."""
+        runs: list[list[Outcome]] = [[] for _ in jobs]
+        left = iter(range(len(jobs)))  # the workers share it
+        workers = min(self._workers, len(jobs))
+        with ThreadPoolExecutor(max(1, workers)) as pool:
+            works = [pool.submit(self._work, jobs, runs, left) for _ in range(workers)]
+            try:
+                for work in works:
+                    work.result()
+            finally:
+                list(left)  # after an error or Ctrl-C, the other workers find nothing more to do
+        hung = [number for number, outcomes in enumerate(runs) if outcomes and outcomes[-1].status == "wall"]
+        firsts = [runs[number].pop() for number in hung]
+        if hung:
+            self._work(jobs, runs, iter(hung))
+        for number, first in zip(hung, firsts, strict=True):
+            # It hangs without load, too. Its other tests would only take the same time.
+            outcomes = runs[number]
+            outcomes += [outcomes[-1] if outcomes else first] * (len(jobs[number][1]) - len(outcomes))
+        return runs
+
+    def _work(self, jobs: Sequence[Job], runs: list[list[Outcome]], numbers: Iterator[int]) -> None:
+        """Run what is left of jobs in one box, each up to the first test that runs out of wall-clock time."""
+        with levels.open_box(self.level, self.limits, self._url) as box:
+            for number in numbers:
+                program, stdins = jobs[number]
+                outcomes = runs[number]
+                for outcome in box.run_each(program, stdins[len(outcomes) :]):
+                    outcomes.append(outcome)
+                    if outcome.status == "wall":
+                        break
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _input(test: Test | Call) -> bytes:
+    if isinstance(test, Test):
+        return _bytes(test.stdin)
+    try:
+        return json.dumps(test.arguments, allow_nan=False).encode()
+    except (ValueError, TypeError, RecursionError) as error:
+        raise BadEnvironment(f"arguments are no JSON: {error}", fix="mend the problem's tests") from error
+
+
+def _passed(tests: Tests, outcomes: list[Outcome]) -> list[bool]:
+    return [_passes(test, outcome) for test, outcome in zip(tests, outcomes, strict=True)]
+
+
+def _passes(test: Test | Call, outcome: Outcome) -> bool:
+    if outcome.status != "ok" or outcome.exit_code != 0:
+        return False
+    if isinstance(test, Call):
+        return same_value(outcome.stdout, test.expected, test.tolerance)
+    return same_output(outcome.stdout, test.expected, test.tolerance)

@@ -1,0 +1,129 @@
+"""A grader behind HTTP: real requests to a small server, which breaks in several ways."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+
+from plat_envs.environment_errors import BadEnvironment
+from plat_envs.sandbox import levels, remote
+from plat_envs.sandbox.probe import HONEST
+from plat_envs.sandbox.program import Call, Limits, Program, Test
+from plat_envs.sandbox.sandbox import Sandbox
+
+Answer = Callable[[dict[str, Any]], tuple[int, Any]]
+
+
+def grader(question: dict[str, Any]) -> tuple[int, Any]:
+    """A grader that runs programs in the sandbox of this machine."""
+    outcomes = Sandbox(limits=Limits(**question["limits"])).run(
+        Program(question["program"], question["function"]), question["stdins"]
+    )
+    return 200, {"outcomes": [{**vars(outcome), "stdout": outcome.stdout.decode()} for outcome in outcomes]}
+
+
+@contextmanager
+def serving(*answers: Answer) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """A server that gives these answers in turn, then the last one: its URL, and the questions so far."""
+    left, questions = list(answers), []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            questions.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            code, value = (left.pop(0) if len(left) > 1 else left[0])(questions[-1])
+            body = value if isinstance(value, bytes) else json.dumps(value).encode()
+            self.send_response(code)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}/", questions
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "FIRST_PAUSE", 0.001)
+
+
+def test_a_grader_runs_and_the_parent_compares():
+    with serving(grader) as (url, questions):
+        sandbox = Sandbox("remote", url=url, for_language_model=True)
+        assert sandbox.grade(Program("print(input())"), [Test("a", "a"), Test("b", "c")]).passed == [True, False]
+        assert sandbox.grade(Program("f = abs", "f"), [Call([-1], 1), Call([-1], True)]).passed == [True, False]
+        assert sandbox.provenance() == {"level": "remote", "url": url}
+    assert questions[-1]["stdins"] == ["[-1]", "[-1]"] and questions[-1]["limits"]["wall_seconds"] == 21.0
+    assert "expected" not in json.dumps(questions)
+
+
+def canned(said_by_hostile: str) -> Answer:
+    """A grader that runs nothing: it answers the honest program of the probe, and says the same for all others."""
+
+    def answer(question: dict[str, Any]) -> tuple[int, Any]:
+        texts = ["42" if stdin == HONEST else said_by_hostile for stdin in question["stdins"]]
+        return 200, {"outcomes": [{"status": "ok", "stdout": text} for text in texts]}
+
+    return answer
+
+
+def test_the_first_level_that_can_be_had_may_be_a_grader(monkeypatch):
+    real = levels.problem_of
+    monkeypatch.setattr(levels, "problem_of", lambda name, url=None: real(name, url) if name == "remote" else "none")
+    with serving(canned("")) as (url, _):
+        assert levels.choose(url=url) == "remote"
+
+
+def test_a_grader_that_lets_hostile_programs_through_is_refused():
+    with serving(canned("it worked")) as (url, _), pytest.raises(BadEnvironment, match="a hostile program read a file"):
+        Sandbox("remote", url=url)
+
+
+def test_it_is_asked_again_after_a_failure():
+    with serving(lambda _: (503, b""), lambda _: (500, b""), grader) as (url, questions):
+        box = remote.RemoteBox(url, Limits())
+        assert [outcome.stdout for outcome in box.run_each(Program("print(1)"), [b""])] == [b"1\n"]
+    assert len(questions) == 3
+
+
+def test_a_grader_that_is_gone_is_an_error_never_a_grade():
+    with serving(lambda _: (500, b"oops")) as (url, questions), pytest.raises(BadEnvironment, match="answered 500"):
+        remote.RemoteBox(url, Limits()).run_each(Program(""), [b""])
+    assert len(questions) == remote.ATTEMPTS
+    with pytest.raises(BadEnvironment, match="refused"):
+        remote.RemoteBox(url, Limits()).run_each(Program(""), [b""])
+
+
+def test_a_question_that_it_does_not_understand_is_not_asked_again():
+    with serving(lambda _: (404, b"")) as (url, questions), pytest.raises(BadEnvironment, match="answered 404"):
+        remote.RemoteBox(url, Limits()).run_each(Program(""), [b""])
+    assert len(questions) == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"", b"[]", b"{", {"outcomes": []}, {"outcomes": [{"status": "passed", "stdout": ""}]}, {"outcomes": 3},
+     {"outcomes": [{"status": "ok"}]}, {"outcomes": [[]]}, b"[" * 100000],
+)  # fmt: skip
+def test_an_answer_that_cannot_be_read_is_an_error(answer):
+    with serving(lambda _: (200, answer)) as (url, _), pytest.raises(BadEnvironment, match="cannot be read"):
+        remote.RemoteBox(url, Limits()).run_each(Program(""), [b""])
+
+
+def test_an_address_has_to_be_one():
+    with pytest.raises(BadEnvironment, match="'file:///etc/passwd'"):
+        remote.RemoteBox("file:///etc/passwd", Limits())
