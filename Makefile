@@ -83,6 +83,9 @@ $(INSTALLED): requirements.txt pyproject.toml
 	@touch $@
 
 # The competitors live beside the environment, not in it; without them the benchmarks say so and go on.
+.venv/.reasoning-gym: requirements-reasoning-gym.txt $(INSTALLED)
+	@$(PIP) --no-deps -r requirements-reasoning-gym.txt && touch $@
+
 .venv/.bench: $(INSTALLED) requirements-bench.txt
 	@$(PIP) --no-deps --upgrade --target .venv/bench -r requirements-bench.txt || echo "not installed: what requirements-bench.txt names; its ratios are left out" >&2
 	@touch $@

@@ -141,4 +141,5 @@ def _hash(path: str) -> str:
         about = Path(path).stat()
         return _file_hash(path, about.st_size, about.st_mtime_ns)
     except OSError as error:
-        raise BadEnvironment(f"cannot read the data: {error}", where=path) from None
+        what = f"cannot read the data: {error.strerror or error}"
+        raise BadEnvironment(what, where=path, fix="check the path, or data: generated") from None

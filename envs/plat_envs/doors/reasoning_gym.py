@@ -20,7 +20,7 @@ from plat_envs.turns.episode import EpisodeConfig, PlainEpisode
 
 PACKAGE, INSTALL = "reasoning-gym", "pip install 'plat[reasoning-gym]'"
 RANGE = 1 << 28  # items of each split
-MAKING = 10.0  # for an item, at most [seconds]
+MAKING = 30.0  # of processor time for an item, at most [seconds]
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class ReasoningGymConfig(EpisodeConfig):
     dataset: str = "chain_sum"  # its name in reasoning-gym
     options: str = ""  # of the dataset, as a JSON object, e.g. {"min_terms": 2}
     threshold: float = 1.0  # an answer with this score or more is a success
-    seconds: float = 5.0  # for a score; one that takes longer is 0 [seconds]
+    seconds: float = 5.0  # of processor time for a score; one that takes longer is 0 [seconds]
 
     def __post_init__(self) -> None:
         super().__post_init__()

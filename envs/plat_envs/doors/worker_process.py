@@ -13,6 +13,7 @@ import time
 from typing import Any
 
 STARTING = 120.0  # for the first answer, which includes the import of the package [seconds]
+PATIENCE = 20.0  # times the limit of processor time: other work on the machine must not change a score
 
 
 class WorkerProcess:
@@ -25,7 +26,10 @@ class WorkerProcess:
         self.users = 0
 
     def ask(self, request: dict[str, Any], seconds: float) -> dict[str, Any] | None:
-        """Return the answer to a request; None if it takes more than `seconds`, or if the process dies of it."""
+        """Return the answer to a request; None if it takes more than `seconds` of processor time, or kills the process.
+
+        A process that waits is given up after PATIENCE times as long.
+        """
         with self._lock:
             starting = self._process is None
             process = self._process or self._start()
@@ -52,20 +56,26 @@ class WorkerProcess:
     def _start(self) -> subprocess.Popen[bytes]:
         self._rest = b""
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "plat_envs.doors.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [sys.executable, "-m", "plat_envs.doors.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONHASHSEED": "0"},  # the order of sets decides some items
         )
         return self._process
 
     def _line(self, process: subprocess.Popen[bytes], seconds: float) -> bytes | None:
-        """Return the next line of the process without its end; None after `seconds`, or at the end of its output."""
+        """Return the next line of the process without its end; None if its output ends, or it takes too long."""
         assert process.stdout is not None
-        until = time.monotonic() + seconds
+        used, until = _processor_seconds(process.pid) + seconds, time.monotonic() + PATIENCE * seconds
         while b"\n" not in self._rest:
-            ready, _, _ = select.select([process.stdout], [], [], max(0.0, until - time.monotonic()))
-            chunk = os.read(process.stdout.fileno(), 1 << 16) if ready else b""
-            if not chunk:
+            ready, _, _ = select.select([process.stdout], [], [], 0.05)
+            if ready:
+                chunk = os.read(process.stdout.fileno(), 1 << 16)
+                if not chunk:
+                    return None
+                self._rest += chunk
+            elif _processor_seconds(process.pid) > used or time.monotonic() > until:
                 return None
-            self._rest += chunk
         line, _, self._rest = self._rest.partition(b"\n")
         return line
 
@@ -74,6 +84,13 @@ class WorkerProcess:
             self._process.kill()
             self._process.communicate()
             self._process = None
+
+
+def _processor_seconds(pid: int) -> float:
+    """Return the processor time of a process so far."""
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 _SHARED = WorkerProcess()

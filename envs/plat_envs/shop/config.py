@@ -18,7 +18,7 @@ class WebShopConfig(EpisodeConfig):
     cache: str = ""  # folder for the converted files; empty: the folder of `path`
     goals: str = "synthetic"  # as released | human: instructions that people wrote; where `data` is file
     split: str = "product"  # all goals of a product are in one split | goal, as released
-    products: int = 1000  # of a generated shop [products]
+    products: int = 4000  # of a generated shop; an evaluation of 512 goals needs as many in each split [products]
     catalogue: int = 0  # the seed of a generated shop
 
     def __post_init__(self) -> None:

@@ -36,5 +36,5 @@ SPEC = EnvironmentSpec(
     version="1",
     fingerprint=fingerprint,
     countable=generated,
-    plenty=150,
+    plenty=512,
 )

@@ -14,6 +14,7 @@ from plat.trainer.embedded.base_model.base_record import base_identity, shipped_
 from plat.trainer.embedded.base_model.recipe import base_key
 from plat.trainer.environments import environment_of, needs_of_task
 from plat.trainer.run_config import RunConfig
+from plat.trainer.sessions import environment_errors
 from plat.trainer.validation import check_iteration, check_stand_in, idle_keys
 from plat.words.metric_names import METRICS
 
@@ -33,9 +34,13 @@ def validate(config: RunConfig) -> RunConfig:
 
 
 def task_identity(config: RunConfig) -> dict[str, Any]:
-    """Return {"environment": version, "data": fingerprint} of a run's environment, a part of the run's identity."""
+    """Return {"environment": version, "data": fingerprint} of a run's environment, a part of the run's identity.
+
+    Raises SpecError if the environment's data cannot be read.
+    """
     spec, options = environment_of(config)
-    return {"environment": spec.version, "data": spec.fingerprint(options)}
+    with environment_errors():
+        return {"environment": spec.version, "data": spec.fingerprint(options)}
 
 
 def _fingerprint(config: RunConfig) -> dict[str, Any]:
