@@ -1,6 +1,6 @@
-"""Measure the scripted policies: `python -m plat_envs.policies [TASK] [key=value ...] [--markdown]`.
+"""Measure the scripted policies: `python -m plat_envs.policies [TASK,...] [key=value ...] [--markdown]`.
 
-Prints the success of every policy of `plat_envs.stand_in.scripted` with its 95 % interval (Wilson), for one task or for
+Prints the success of every policy of `plat_envs.stand_in.scripted` with its 95 % interval (Wilson), for some tasks or for
 all. The instances and slips are those of an evaluation of a run.
 """
 
@@ -96,7 +96,7 @@ def as_text(lines: Sequence[Sequence[str]], markdown: bool) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m plat_envs.policies", description=__doc__)
-    parser.add_argument("task", nargs="?", help="one task only")
+    parser.add_argument("task", nargs="?", help="these tasks only, e.g. sokoban,bandit")
     parser.add_argument("options", nargs="*", help="options of its environment, key=value")
     parser.add_argument("--instances", type=int, default=512, metavar="N", help="how many (default 512)")
     parser.add_argument("--split", choices=SPLITS, default="heldout", help="(default heldout)")
@@ -105,7 +105,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if given.instances < 1:
             raise BadEnvironment(f"{given.instances} instances cannot be played", fix="--instances 512")
-        rows = [(given.task, dict(map(read_option, given.options)))] if given.task else ROWS
+        options = dict(map(read_option, given.options))
+        rows = [(task, options) for task in given.task.split(",")] if given.task else ROWS
         print(as_text(table(rows, given.split, given.instances), given.markdown))
     except BadEnvironment as error:
         print(f"error: {error}", file=sys.stderr)
