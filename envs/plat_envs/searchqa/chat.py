@@ -6,8 +6,9 @@ import random
 import re
 from collections.abc import Callable
 
-from plat_envs.searchqa.config import SearchQAConfig
+from plat_envs.searchqa.config import LEAST_F1, SearchQAConfig
 from plat_envs.searchqa.questions import Question
+from plat_envs.searchqa.scoring import exact_match, f1
 from plat_envs.searchqa.seeker import Seeker
 
 MOST_CHARACTERS, MOST_OF_ALL = 800, 4000  # of one page, and of all pages of a search, as released
@@ -54,6 +55,11 @@ class ChatSeeker(Seeker):
         if match is None:
             return None, action
         return (match[2], "") if match[1].lower() == "search" else (None, match[2])
+
+    def _worth(self, said: str) -> float:
+        """Return 1 for an exact match, the F1 if it is .3 or more, and else 0, as released."""
+        share = 1.0 if exact_match(said, self.right) else f1(said, self.right)
+        return share if share >= LEAST_F1 else 0.0
 
     def _search(self, query: str) -> bool:
         before = self.found

@@ -51,6 +51,10 @@ class CompactSeeker(Seeker):
             return rest, ""
         return None, rest if verb == "finish" else action
 
+    def _worth(self, said: str) -> float:
+        """Return 1 for the right entity alone. Its F1 would pay a policy that names five entities without a search."""
+        return float(said == self.right)
+
     def _search(self, query: str) -> bool:
         """Show the page of the first entity in the query, and further pages that name it."""
         entity = next((word for word in query.split() if word in ENTITIES), "")

@@ -19,7 +19,7 @@ class SearchQAConfig(EpisodeConfig):
     distractors: int = 2  # pages with a second fact of the same kind, in the compact rendering [pages]
     results: int = 0  # pages of a search; 0: 1 in the compact rendering, 5 in chat, as released [pages]
     search_cost: float = 0.0  # that each search costs; the released task has none [reward]
-    success: str = "f1"  # as released: an F1 of .3 or more | em: an exact match
+    success: str = "f1"  # as released: an F1 of .3 or more | em: an exact match, as always in the compact rendering
     data: str = "generated"  # where questions and pages come from: generated | file | hub
     path: str = ""  # of the training questions, where `data` is file
     validation_path: str = ""  # of the validation questions; empty: a part of `path`

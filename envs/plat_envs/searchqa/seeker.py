@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from plat_envs.searchqa.config import LEAST_F1, SearchQAConfig
-from plat_envs.searchqa.scoring import exact_match, f1
+from plat_envs.searchqa.config import SearchQAConfig
 from plat_envs.turns.episode import Episode
 
 TEMPLATES = (
@@ -19,10 +18,7 @@ TEMPLATES = (
 
 
 class Seeker(Episode):
-    """An episode of `searchqa`. Every answer that is not empty is valid; what is no search answers the question.
-
-    The answer is worth 1 if it matches exactly, its F1 if that is .3 or more, and else 0.
-    """
+    """An episode of `searchqa`. Every answer that is not empty is valid; what is no search answers the question."""
 
     task = "searchqa"
     templates = TEMPLATES
@@ -36,10 +32,13 @@ class Seeker(Episode):
         query, said = self._parse(action)
         if query is not None:
             return -self.config.search_cost, self._search(query), False
-        exact, share = exact_match(said, self.right), f1(said, self.right)
-        worth = 1.0 if exact else share if share >= LEAST_F1 else 0.0
-        self.success = exact if self.config.success == "em" else worth > 0
+        worth = self._worth(said)
+        self.success = worth == 1 if self.config.success == "em" else worth > 0
         return worth, True, True
+
+    @abstractmethod
+    def _worth(self, said: str) -> float:
+        """Return what an answer pays, in [0, 1]; 1 for an exact match."""
 
     @abstractmethod
     def _parse(self, action: str) -> tuple[str | None, str]:

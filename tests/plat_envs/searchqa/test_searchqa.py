@@ -72,6 +72,15 @@ def test_an_answer_needs_no_finish_and_an_empty_one_is_invalid():
     assert (reward, done, info["success"]) == (1.0, True, True)
 
 
+def test_several_entities_are_no_answer_in_the_compact_rendering():
+    environment = make_environment("searchqa", {"hops": 1})
+    for seed in range(20):
+        environment.reset(seed)
+        others = [f"e{number}" for number in range(8) if f"e{number}" != environment.right][:4]
+        _, reward, done, info = answer(environment, f"finish {environment.right} {' '.join(others)}")
+        assert (reward, done, info["success"]) == (0.0, True, False)
+
+
 def test_f1_pays_part_and_em_only_decides_success():
     for success, expected in (("f1", True), ("em", False)):
         environment = make_environment("searchqa", {"success": success}, rendering="chat")
