@@ -13,8 +13,8 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from plat_envs.api import EnvironmentSpec, Need
-from plat_envs.doors.worker_process import WorkerProcess, shared_worker
-from plat_envs.environment_errors import BadEnvironment, check_range, one_of
+from plat_envs.doors.worker_process import WorkerDied, WorkerProcess, shared_worker
+from plat_envs.environment_errors import BadEnvironment, ServiceError, check_range, one_of
 from plat_envs.instances import SPLITS, source_split
 from plat_envs.turns.episode import EpisodeConfig, PlainEpisode
 
@@ -67,10 +67,21 @@ class ReasoningGym(PlainEpisode):
     def _load(self, seed: int, noise: int) -> None:
         number = item_of(source_split(self.split, self.config.shared_pool), seed)
         self._item = {"dataset": self.config.dataset, "options": self.config.options, "number": number}
-        self.question = str(self._ask({"do": "make", **self._item}, MAKING))
+        try:
+            question = self._ask({"do": "make", **self._item}, MAKING)
+        except WorkerDied:
+            what = f"reasoning_gym: the process that makes items of {self.config.dataset} dies"
+            raise ServiceError(what, fix="free memory, or another dataset") from None
+        if question is None:
+            what = f"reasoning_gym: an item of {self.config.dataset} takes more than {MAKING:g} s"
+            raise BadEnvironment(what, where="task.env.options", fix="smaller options, or another dataset")
+        self.question = str(question)
 
     def _ask(self, request: dict[str, Any], seconds: float) -> Any:
-        """Return the worker's answer, None after `seconds`. BadEnvironment says what it refused."""
+        """Return the answer of the worker, None after `seconds`.
+
+        Raises BadEnvironment for what the worker refuses, and WorkerDied.
+        """
         assert self._worker is not None, "the session is closed"
         answer = self._worker.ask(request, seconds)
         if answer is None or "value" in answer:
@@ -97,7 +108,10 @@ class ReasoningGym(PlainEpisode):
         return ([answer], True) if answer else ([], False)
 
     def _play(self, action: str) -> tuple[float, bool, bool]:
-        score = self._ask({"do": "score", **self._item, "answer": action}, self.config.seconds)
+        try:
+            score = self._ask({"do": "score", **self._item, "answer": action}, self.config.seconds)
+        except WorkerDied:  # of this answer, twice: it earns nothing
+            score = 0.0
         self.success = score is not None and score >= self.config.threshold
         return float(score or 0.0), True, self.success
 
@@ -118,7 +132,10 @@ def _fingerprint(config: ReasoningGymConfig) -> dict[str, str]:
 
 
 def _needs(config: ReasoningGymConfig) -> list[Need]:
-    return [Need(f"the package {PACKAGE} {version(PACKAGE)}, dataset {config.dataset}")]
+    try:
+        return [Need(f"the package {PACKAGE} {version(PACKAGE)}")]
+    except PackageNotFoundError:
+        return [Need(f"the package {PACKAGE}", "it is not installed", INSTALL)]
 
 
 SPEC = EnvironmentSpec(

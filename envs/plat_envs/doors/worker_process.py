@@ -16,6 +16,10 @@ STARTING = 120.0  # for the first answer, which includes the import of the packa
 PATIENCE = 20.0  # times the limit of processor time: other work on the machine must not change a score
 
 
+class WorkerDied(Exception):
+    """The process ended while it worked on a request."""
+
+
 class WorkerProcess:
     """The process of `plat_envs.doors.worker`, started at the first request. It ends with the last of its users."""
 
@@ -26,25 +30,33 @@ class WorkerProcess:
         self.users = 0
 
     def ask(self, request: dict[str, Any], seconds: float) -> dict[str, Any] | None:
-        """Return the answer to a request; None if it takes more than `seconds` of processor time, or kills the process.
+        """Return the answer to a request; None if it takes more than `seconds` of processor time.
 
-        A process that waits is given up after PATIENCE times as long.
+        A process that waits is given up after PATIENCE times as long. One that dies is started again and asked once
+        more. Raises WorkerDied if it dies of the request.
         """
         with self._lock:
-            starting = self._process is None
-            process = self._process or self._start()
             try:
-                assert process.stdin is not None
-                process.stdin.write(json.dumps(request).encode() + b"\n")
-                process.stdin.flush()
-                line = self._line(process, seconds + (STARTING if starting else 0.0))
-            except OSError:
-                line = None
-            if line is None:
-                self._end()
-                return None
-            answer: dict[str, Any] = json.loads(line)
-            return answer
+                return self._asked(request, seconds)
+            except WorkerDied:  # perhaps it was killed before this request
+                return self._asked(request, seconds)
+
+    def _asked(self, request: dict[str, Any], seconds: float) -> dict[str, Any] | None:
+        starting = self._process is None
+        process = self._process or self._start()
+        try:
+            assert process.stdin is not None
+            process.stdin.write(json.dumps(request).encode() + b"\n")
+            process.stdin.flush()
+            line = self._line(process, seconds + (STARTING if starting else 0.0))
+        except (OSError, WorkerDied) as error:
+            self._end()
+            raise WorkerDied from error
+        if line is None:
+            self._end()
+            return None
+        answer: dict[str, Any] = json.loads(line)
+        return answer
 
     def release(self) -> None:
         """Say that one user needs the process no more."""
@@ -64,7 +76,7 @@ class WorkerProcess:
         return self._process
 
     def _line(self, process: subprocess.Popen[bytes], seconds: float) -> bytes | None:
-        """Return the next line of the process without its end; None if its output ends, or it takes too long."""
+        """Return the next line of the process without its end; None if it takes too long. WorkerDied if it ends."""
         assert process.stdout is not None
         used, until = _processor_seconds(process.pid) + seconds, time.monotonic() + PATIENCE * seconds
         while b"\n" not in self._rest:
@@ -72,7 +84,7 @@ class WorkerProcess:
             if ready:
                 chunk = os.read(process.stdout.fileno(), 1 << 16)
                 if not chunk:
-                    return None
+                    raise WorkerDied
                 self._rest += chunk
             elif _processor_seconds(process.pid) > used or time.monotonic() > until:
                 return None

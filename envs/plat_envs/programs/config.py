@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from plat_envs.environment_errors import check_choice, check_range
+from plat_envs.environment_errors import BadEnvironment, check_choice, check_range
 from plat_envs.turns.episode import EpisodeConfig
 
 
@@ -19,3 +19,6 @@ class DeepCoderConfig(EpisodeConfig):
         super().__post_init__()
         check_range("actions_per_turn", self.actions_per_turn, 1, 1)
         check_choice("reward", self.reward, ("share", "all"))
+        if self.turns > 1 and self.reward == "share":
+            what = "deepcoder: with several turns, failing often would pay more than one program that passes"
+            raise BadEnvironment(what, where="turns", fix="turns: 1, or reward: all")

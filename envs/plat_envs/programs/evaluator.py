@@ -97,10 +97,13 @@ class _Run:
     def __init__(self) -> None:
         self.steps = 0
 
-    def value(self, node: ast.AST, names: dict[str, Any]) -> Any:
-        self.steps += 1
+    def _count(self, steps: int) -> None:
+        self.steps += steps
         if self.steps > MOST_STEPS:
             raise _Failed
+
+    def value(self, node: ast.AST, names: dict[str, Any]) -> Any:
+        self._count(1)
         result = self._value(node, names)
         if (isinstance(result, int) and abs(result) > LARGEST) or (isinstance(result, list) and len(result) > LONGEST):
             raise _Failed
@@ -113,7 +116,9 @@ class _Run:
             return names[node.id]
         if isinstance(node, ast.Call):
             assert isinstance(node.func, ast.Name)
-            return _FUNCTIONS[node.func.id](*(self.value(part, names) for part in node.args))
+            arguments = [self.value(part, names) for part in node.args]
+            self._count(sum(map(_size, arguments)))
+            return _FUNCTIONS[node.func.id](*arguments)
         if isinstance(node, ast.ListComp):
             return self._comprehension(node, names)
         if isinstance(node, ast.BinOp):
@@ -151,10 +156,22 @@ class _Run:
         left = self.value(node.left, names)
         for op, part in zip(node.ops, node.comparators, strict=True):
             right = self.value(part, names)
+            self._count(_size(left) + _size(right))  # lists are compared item by item
             if not _OPERATORS[type(op)](left, right):
                 return False
             left = right
         return True
+
+
+def _size(value: Any) -> int:
+    """Return the number of items in a value, those of lists in it included, as far as MOST_STEPS."""
+    size, waiting = 0, [value]
+    while waiting and size <= MOST_STEPS:
+        size += 1
+        item = waiting.pop()
+        if isinstance(item, list):
+            waiting += item
+    return size
 
 
 def equal(value: Value | None, wanted: int | list[int]) -> bool:

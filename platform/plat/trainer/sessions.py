@@ -4,14 +4,14 @@
     with sessions.lease("train", 128) as environments:
         ... reset and step them
 
-A run holds as many environments as its largest batch: a session that comes back is used again for the same split, and
-closed when another split is leased.
+A run holds as many environments as its largest batch, and one more at a change of split: a session that comes back is
+used again for the same split, and closed when another split is leased.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from plat.errors import RunError, SpecError
 from plat.trainer.environments import environment_of, make_environments
@@ -63,16 +63,23 @@ class Sessions:
         fitting = [environment for own, environment in self._idle if own == split]
         unfit = [environment for own, environment in self._idle if own != split] + fitting[count:]
         self._idle = []
-        self._close(unfit)
         into += fitting[:count]
-        new = make_environments(self.config, split, count - len(into))
+        if unfit and len(into) < count:  # before others are closed: sessions may share what the last of them gives back
+            into += self._made(split, 1)
+        self._close(unfit)
+        into += self._made(split, count - len(into))
+
+    def _made(self, split: str, count: int) -> list[Environment]:
+        new = make_environments(self.config, split, count)
         self.live += len(new)
-        into += new
+        return new
 
     def _close(self, environments: list[Environment]) -> None:
-        for environment in environments:
-            self.live -= 1
-            environment.close()
+        """Close all of these, also if one fails: its error is raised afterwards."""
+        self.live -= len(environments)
+        with ExitStack() as stack:
+            for environment in environments:
+                stack.callback(environment.close)
 
 
 @contextmanager

@@ -67,6 +67,14 @@ def test_sessions_of_a_failed_batch_are_closed(sessions):
     assert Counted.open == sessions.live == 0
 
 
+def test_all_are_closed_if_one_cannot_be_closed(sessions, monkeypatch):
+    with sessions.lease("train", 3) as leased:
+        monkeypatch.setattr(leased[1], "close", lambda: 1 / 0, raising=False)
+    with pytest.raises(ZeroDivisionError):
+        sessions.close()
+    assert Counted.open == 1 and sessions.live == 0
+
+
 def test_a_service_that_does_not_answer_is_a_failure_of_the_run(sessions):
     with pytest.raises(RunError) as raised, sessions.lease("train", 1):
         raise ServiceError("the server does not answer", where="http://127.0.0.1:1", fix="start it")

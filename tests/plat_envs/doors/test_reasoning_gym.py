@@ -16,7 +16,7 @@ pytest.importorskip("reasoning_gym", reason="pip install 'plat[reasoning-gym]'")
 from plat_envs.api import configure, find_environment, make_environment
 from plat_envs.doors import worker_process
 from plat_envs.doors.reasoning_gym import item_of
-from plat_envs.environment_errors import BadEnvironment
+from plat_envs.environment_errors import BadEnvironment, ServiceError
 from plat_envs.instances import SPLITS
 
 NO_DEFAULT = {"composite"}  # it needs a list of datasets
@@ -92,6 +92,32 @@ def test_a_score_that_takes_too_long_is_nought_and_the_next_one_is_right(monkeyp
     monkeypatch.setattr(worker, "_line", real)
     environment.reset(0)
     assert answer(environment, own_answer(environment))[1] == 1.0
+    environment.close()
+
+
+def test_a_killed_process_is_started_again_and_changes_nothing():
+    environment = made()
+    prompt = environment.reset(0)
+    right = own_answer(environment)
+    for again in range(2):
+        worker_process._SHARED._process.kill()
+        if again:
+            assert environment.reset(0) == prompt
+        assert answer(environment, right)[1] == 1.0
+    environment.close()
+
+
+def test_an_answer_that_kills_the_process_earns_nothing_and_an_item_that_does_fails_the_run(monkeypatch):
+    environment = made()
+    environment.reset(0)
+
+    def dies(process, seconds):
+        raise worker_process.WorkerDied
+
+    monkeypatch.setattr(environment._worker, "_line", dies)
+    assert answer(environment, "1")[1] == 0.0
+    with pytest.raises(ServiceError, match="dies"):
+        environment.reset(1)
     environment.close()
 
 

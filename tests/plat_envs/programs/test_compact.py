@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from plat_envs.api import make_environment
+from plat_envs.environment_errors import BadEnvironment
 from plat_envs.instances import SPLITS
 from plat_envs.policies import fixed_instances
 from plat_envs.programs.config import DeepCoderConfig
@@ -50,11 +51,16 @@ def test_the_reward_is_the_share_of_the_tests_or_all():
 
 
 def test_no_program_is_an_invalid_answer_and_a_failing_one_passes_nothing():
-    environment = make_environment("deepcoder", {"turns": 2})
+    environment = make_environment("deepcoder", {"turns": 2, "reward": "all"})
     assert environment.reset(2).endswith("x = ? 2 <think>")
     assert hand_in(environment, "return print ( x )")[1] == -0.1
     _, gained, done, info = hand_in(environment, "return x [ 9 ]")
     assert (gained, done, info["format_valid"]) == (0.0, True, True)
+
+
+def test_failing_often_must_not_pay():
+    with pytest.raises(BadEnvironment, match="failing often would pay more"):
+        make_environment("deepcoder", {"turns": 2})
 
 
 def test_hidden_tests_are_not_shown():

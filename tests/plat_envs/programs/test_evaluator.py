@@ -8,6 +8,9 @@ import pytest
 
 from plat_envs.programs.evaluator import LARGEST, LONGEST, equal, parse, run
 
+NINES = "9 * 9" + " * 9" * 6
+NESTED = "[[[[0]*99]*99]*99]*99"
+SLOW = f"{NESTED} == {NESTED}"  # 99 ** 4 comparisons
 KNOWN = {"max": max, "min": min, "len": len}
 LISTS = [[], [0], [3, 1, 4], [9, 2, 2, 7], [5, 5]]
 
@@ -111,7 +114,7 @@ def test_no_programs(text):
 
 
 @pytest.mark.parametrize(
-    "text", ["x * 999999", "[ [ x for y in x ] * 90 for y in x ] * 90", "9 * 9 * 9 * 9 * 9 * 9 * 9 * 9"]
+    "text", ["x * 999999", "[ [ x for y in x ] * 90 for y in x ] * 90", NINES, SLOW, f"max({SLOW}, x)"]
 )
 def test_programs_that_take_too_much_fail(text):
     program = parse(text)

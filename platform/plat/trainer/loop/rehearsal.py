@@ -10,13 +10,13 @@ import math
 import random
 from typing import Any
 
-from plat.errors import PlatError, PluginError, SpecError
+from plat.errors import PlatError, PluginError
 from plat.trainer.environments import environment_of
 from plat.trainer.run_config import RunConfig
+from plat.trainer.sessions import environment_errors
 from plat.user_code import definition_of, user_code
 from plat_envs.api import EnvironmentSpec
 from plat_envs.capabilities import LEVELS, Demonstrates, GradesReasoning
-from plat_envs.environment_errors import BadEnvironment
 from plat_envs.stand_in.vocabulary import IDS, THINK, WORDS
 
 METHODS = ("reset", "step", "close")  # of a session
@@ -24,7 +24,7 @@ TEXTS = ("instructions", "problem")  # likewise, after `reset`
 SEEDS = 3  # episodes of each split
 TURNS = 5  # of an episode at most
 SPLITS = ("train", "validation")
-CONTRACT = "see `Environment` in plat_envs/api.py and docs/adding-a-trainer.md"
+CONTRACT = "see `Environment` in plat_envs/api.py and docs/adding-an-environment.md"
 
 
 def rehearse(config: RunConfig) -> None:
@@ -146,10 +146,8 @@ class _Episode:
         """Call a method and return its value. Errors name the split, seed and turn."""
         shown = ", ".join(f"{argument!r:.60}" for argument in arguments if not isinstance(argument, random.Random))
         try:
-            with user_code(f"{self._title()}: `{name}({shown})` failed"):
+            with user_code(f"{self._title()}: `{name}({shown})` failed"), environment_errors():
                 return method(*arguments)
-        except BadEnvironment as error:
-            raise SpecError(error.what, where=error.where or "task", fix=error.fix) from error
         except PlatError as error:
             error.where = error.where or definition_of(method)
             raise
