@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from zipfile import BadZipFile
 
 import numpy as np
@@ -96,11 +96,11 @@ class Postings:
             digest.update(getattr(self, name).tobytes())
         return digest.hexdigest()
 
-    def save(self, path: Path) -> None:
+    def save(self, file: Path | BinaryIO) -> None:
         """Write the index to a file (.npz)."""
         content: dict[str, Any] = {name: np.array("\n".join(getattr(self, name))) for name in ("ids", "vocabulary")}
         content |= {name: getattr(self, name) for name in _ARRAYS}
-        np.savez(path, **content)
+        np.savez(file, **content)
 
 
 def load(path: Path) -> Postings:
@@ -109,7 +109,7 @@ def load(path: Path) -> Postings:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as content:
             ids, vocabulary = (tuple(str(content[name]).split("\n")) for name in ("ids", "vocabulary"))
             return Postings(ids, vocabulary, *(content[name] for name in _ARRAYS))
-    except (OSError, ValueError, KeyError, BadZipFile) as error:
+    except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile) as error:
         raise BadEnvironment(
             f"the search index cannot be read: {error}", where=str(path), fix="remove this file; it is made again"
         ) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from plat_envs.data import check_source
 from plat_envs.environment_errors import BadEnvironment, check_choice, check_range
@@ -41,8 +42,18 @@ class SearchQAConfig(EpisodeConfig):
         check_range("encyclopaedia", self.encyclopaedia, 0, 2**31)
         check_choice("success", self.success, ("f1", "em"))
         check_source("searchqa", self.data, self.path)
+        if self.server and not _is_address(self.server):
+            raise BadEnvironment(f"searchqa: server is {self.server!r}", fix="an address such as http://127.0.0.1:8000")
         if self.data != "generated" and not self.server:
             raise BadEnvironment(
                 f"searchqa: data is {self.data!r} but there is no server to search",
                 fix="start one (plat retrieval serve) and name it: task.env.server=http://HOST:8000",
             )
+
+
+def _is_address(text: str) -> bool:
+    try:
+        address = urlsplit(text)
+        return address.scheme in ("http", "https") and bool(address.hostname) and address.port != 0
+    except ValueError:  # of a port that is no number
+        return False

@@ -38,9 +38,12 @@ VERBS = {
     "doctor": "Check what works on this machine.",
     "completion": "Print a script with which a shell completes commands.",
 }
-GROUPS = {"base": "List, build and verify base models of the stand-ins."}  # groups of verbs with their own subcommands
+GROUPS = {  # groups of verbs with their own subcommands
+    "base": "List, build and verify base models of the stand-ins.",
+    "retrieval": "Serve a corpus to the task searchqa, and make one.",
+}
 # The function of a verb is called like the verb, except these.
-FUNCTIONS = {"eval": "evaluate", "import": "import_", "base": "application"}
+FUNCTIONS = {"eval": "evaluate", "import": "import_", "base": "application", "retrieval": "application"}
 EPILOG = (
     "Arguments with = are overrides, others are experiment files. Exit codes: 0 all fine; 2 bad input, or a home or "
     "store that cannot be used: nothing done; 3 some runs failed or are damaged; 130 interrupted, state safe."
