@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 from zipfile import BadZipFile
 
 import numpy as np
@@ -96,7 +96,7 @@ class Postings:
             digest.update(getattr(self, name).tobytes())
         return digest.hexdigest()
 
-    def save(self, file: Path | BinaryIO) -> None:
+    def save(self, file: Path | IO[bytes]) -> None:
         """Write the index to a file (.npz)."""
         content: dict[str, Any] = {name: np.array("\n".join(getattr(self, name))) for name in ("ids", "vocabulary")}
         content |= {name: getattr(self, name) for name in _ARRAYS}

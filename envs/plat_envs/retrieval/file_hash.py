@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from hashlib import file_digest
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 from plat_envs.environment_errors import BadEnvironment
 
@@ -51,20 +51,20 @@ def file_hash(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def written(path: Path) -> Iterator[BinaryIO]:
+def written(path: Path) -> Iterator[IO[bytes]]:
     """Open a new file to write. It replaces `path` at the end of the block, and is removed after an error.
 
     Raises BadEnvironment if it cannot be written.
     """
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        file = tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False)
         try:
-            with os.fdopen(handle, "wb") as file:
+            with file:
                 os.fchmod(file.fileno(), 0o644)
                 yield file
-            os.replace(name, path)
+            os.replace(file.name, path)
         except BaseException:
-            os.unlink(name)
+            os.unlink(file.name)
             raise
     except OSError as error:
         what = f"a file cannot be written: {error.strerror}"

@@ -1,11 +1,11 @@
 """The two forms of a request, and its answer: that of Search-R1, and that of RAGEN (and rLLM).
 
-    Search-R1  {"queries": ["..."], "topk": 3, "return_scores": true}
-               {"result": [[{"document": {"id": "0", "contents": "..."}, "score": 0.8}]]}
-               without return_scores: {"result": [[{"id": "0", "contents": "..."}]]}
-    RAGEN      {"query": "...", "top_k": 10}
-               {"query": "...", "method": "dense", "num_results": 1,
-                "results": [{"id": "doc_1", "content": "...", "score": 0.8}]}
+Search-R1  {"queries": ["..."], "topk": 3, "return_scores": true}
+           {"result": [[{"document": {"id": "0", "contents": "..."}, "score": 0.8}]]}
+           without return_scores: {"result": [[{"id": "0", "contents": "..."}]]}
+RAGEN      {"query": "...", "top_k": 10}
+           {"query": "...", "method": "dense", "num_results": 1,
+            "results": [{"id": "doc_1", "content": "...", "score": 0.8}]}
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from plat_envs.data import check_source
 from plat_envs.environment_errors import BadEnvironment, check_choice, check_range
 from plat_envs.turns.episode import EpisodeConfig
 
+HOTPOTQA = "hotpotqa/hotpot_qa"  # on the hub
 LEAST_F1 = 0.3  # of a paid answer, as released
 
 
@@ -24,7 +25,7 @@ class SearchQAConfig(EpisodeConfig):
     data: str = "generated"  # where questions and pages come from: generated | file | hub
     path: str = ""  # of the training questions, where `data` is file
     validation_path: str = ""  # of the validation questions; empty: a part of `path`
-    dataset: str = "hotpotqa/hotpot_qa"  # on the hub, where `data` is hub
+    dataset: str = HOTPOTQA  # on the hub, where `data` is hub
     revision: str = ""  # of the dataset on the hub; empty: the newest
     server: str = ""  # address of a retrieval server, e.g. http://127.0.0.1:8000; empty: generated pages are searched
     index: str = ""  # the server's hash, as its /health says; a run stops if the server has another one

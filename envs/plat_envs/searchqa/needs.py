@@ -33,7 +33,9 @@ def needs(config: SearchQAConfig) -> list[Need]:
 
 def _file(path: str) -> Need:
     here = Path(path).is_file()
-    return Need(f"the questions in {path}", "" if here else "there is no such file", "" if here else "task.env.path=FILE")
+    return Need(
+        f"the questions in {path}", "" if here else "there is no such file", "" if here else "task.env.path=FILE"
+    )
 
 
 def _dataset(config: SearchQAConfig) -> Need:
@@ -46,7 +48,9 @@ def _dataset(config: SearchQAConfig) -> Need:
     cached.append(Path(os.environ.get("HF_DATASETS_CACHE") or root / "datasets") / config.dataset.replace("/", "___"))
     if any(folder.exists() for folder in cached):
         return Need(what)
-    return Need(what, "not on this machine yet", "the first run downloads it; without a network, use task.env.data=file")
+    return Need(
+        what, "not on this machine yet", "the first run downloads it; without a network, use task.env.data=file"
+    )
 
 
 def _absent(config: SearchQAConfig) -> str:
