@@ -14,7 +14,7 @@ def tiny_encoder(folder: Path, texts: Iterable[str], width: int = 64) -> Path:
     from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
     words = sorted({word for text in texts for word in re.findall(r"\w+|[^\w\s]", text.lower())})
-    known = {word: number for number, word in enumerate(["[PAD]", "[UNK]", *words])}
+    known = {word: n for n, word in enumerate(dict.fromkeys(["[PAD]", "[UNK]", "query", "passage", ":", *words]))}
     tokenizer = Tokenizer(models.WordLevel(known, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()

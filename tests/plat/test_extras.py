@@ -22,7 +22,7 @@ from plat_envs.environment_errors import BadEnvironment
 
 SMALL = "objectives: [{maximize: success}]\ntrials: 2\nseeds: [0]\n"
 SEARCH = "title: mine\nbase: {scale: smoke}\nspace: {filter.value: {float: [0.5, 0.9]}}\n" + SMALL
-PACKAGE_OF = {"transfer_queue": "transferqueue", "zmq": "pyzmq"}  # where it is not named as its module
+PACKAGE_OF = {"transfer_queue": "transferqueue", "zmq": "pyzmq", "faiss": "faiss-cpu"}  # where it is not named as its module
 
 
 def without(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
@@ -87,7 +87,7 @@ def test_data_of_the_hub_name_their_extra_before_the_run(monkeypatch: pytest.Mon
 ALONE = """
 import sys
 for name in {"verl", "ray", "optuna", "transformers", "tokenizers", "datasets", "tensordict", "transfer_queue",
-             "msgspec", "zmq", "torchdata", "peft", "accelerate", "wandb"}:
+             "msgspec", "zmq", "torchdata", "peft", "accelerate", "wandb", "faiss"}:
     sys.modules[name] = None
 from plat.cli import main
 sys.argv = ["plat", *sys.argv[1:]]

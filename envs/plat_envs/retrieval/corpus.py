@@ -77,7 +77,7 @@ def _offsets(path: Path) -> NDArray[np.int64]:
     beside = path.with_name(path.name + SUFFIX)
     head = [_FORM, *stamp(path)]
     try:
-        kept = np.load(beside, mmap_mode="r", allow_pickle=False)
+        kept: NDArray[np.int64] = np.load(beside, mmap_mode="r", allow_pickle=False)
         if kept.dtype == np.int64 and kept.ndim == 1 and kept[:_HEAD].tolist() == head and len(kept) > _HEAD + 1:
             return kept[_HEAD:]
     except (OSError, ValueError, EOFError):

@@ -32,7 +32,7 @@ class VectorIndex:
         self._encoder = Encoder(source.encoder, source.device)
         try:
             self._index: Any = faiss.read_index(str(source.index), faiss.IO_FLAG_MMAP_IFC)
-        except RuntimeError as error:
+        except (RuntimeError, MemoryError) as error:
             reason = str(error).rsplit(": ", 1)[-1].strip()
             raise source.misfit(f"the index is no index of FAISS, or damaged: {reason}") from None
         if self._index.ntotal != pages:
