@@ -68,6 +68,7 @@ COMMANDS = {
     "doctor": ([], False),
     "completion": (["bash"], False),
     "base": (["list"], False),
+    "retrieval": (["pages", "--out", "{home}/pages-{width}.jsonl", "--count", "10"], False),
 }
 # They print what others wrote, progress line by line, a report's tables, which shorten their own cells, or a script.
 QUOTES = ("logs", "sweep", "tune", "run", "retry", "report", "completion")

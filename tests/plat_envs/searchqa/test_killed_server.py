@@ -1,0 +1,84 @@
+"""A real server process is killed while many sessions search, and started again: each query gets its answer."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from plat_envs.retrieval.corpus import Corpus
+from plat_envs.searchqa.client import ServerSearch
+from plat_envs.searchqa.config import SearchQAConfig
+
+QUERIES = 600
+
+
+@pytest.fixture
+def start(words_source):
+    """Start `plat retrieval serve` at a port; 0: a free one. (process, port, hash) once it answers."""
+    processes = []
+
+    def run(port: int):
+        files = ["--corpus", words_source.corpus, "--index", words_source.index, "--encoder", "bm25"]
+        command = [sys.executable, "-m", "plat", "retrieval", "serve", *map(str, files), "--port", str(port)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        processes.append(process)
+        line = process.stdout.readline()
+        found = re.fullmatch(r"task\.env\.server=http://127\.0\.0\.1:(\d+) task\.env\.index=(\w{64})\n", line)
+        return process, int(found[1]), found[2]
+
+    yield run
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+def test_every_query_is_answered_although_the_server_is_killed(words_source, start):
+    corpus = Corpus(words_source.corpus)
+    titles = [corpus[n % len(corpus)]["contents"].partition("\n")[0] for n in range(QUERIES)]
+    process, port, index = start(0)
+    config = SearchQAConfig(server=f"http://127.0.0.1:{port}", index=index, patience=60.0)
+    sessions = [ServerSearch(config) for _ in range(24)]
+    expected = [sessions[0](title, 5) for title in titles]
+    answered, killed_at = [0], []
+    restarted = threading.Event()
+
+    def ask(number: int):
+        found = sessions[number % 24](titles[number], 5)
+        answered[0] += 1
+        return found
+
+    def kill():
+        """Twice, when some queries have been answered and many have not."""
+        server = process
+        for share in (0.2, 0.5):
+            while answered[0] < share * QUERIES:
+                time.sleep(0.002)
+            server.send_signal(signal.SIGKILL)
+            server.wait()
+            killed_at.append(answered[0])
+            server, _, again = start(port)
+            assert again == index, "the same files have the same hash"
+        restarted.set()
+
+    with ThreadPoolExecutor(25) as threads:
+        killing = threads.submit(kill)
+        found = list(threads.map(ask, range(QUERIES)))
+        killing.result()
+    assert restarted.is_set() and all(0 < count < QUERIES for count in killed_at), killed_at
+    assert found == expected
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, 130)])
+def test_a_stop_ends_the_server_at_once(start, number, code):
+    process, port, index = start(0)
+    ServerSearch(SearchQAConfig(server=f"http://127.0.0.1:{port}", index=index))("bridges", 3)
+    process.send_signal(number)
+    assert process.wait(5) == code
+    assert start(port)[1] == port, "the port is free again"
