@@ -22,7 +22,11 @@ from plat_envs.environment_errors import BadEnvironment
 
 SMALL = "objectives: [{maximize: success}]\ntrials: 2\nseeds: [0]\n"
 SEARCH = "title: mine\nbase: {scale: smoke}\nspace: {filter.value: {float: [0.5, 0.9]}}\n" + SMALL
-PACKAGE_OF = {"transfer_queue": "transferqueue", "zmq": "pyzmq", "faiss": "faiss-cpu"}  # where it is not named as its module
+PACKAGE_OF = {
+    "transfer_queue": "transferqueue",
+    "zmq": "pyzmq",
+    "faiss": "faiss-cpu",
+}  # where it is not named as its module
 
 
 def without(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
 from plat_envs.retrieval.corpus import Corpus
-from plat_envs.retrieval.finder import Source, build_index
+from plat_envs.retrieval.finder import Source
+from plat_envs.retrieval.indexes import build_index
 from plat_envs.retrieval.server import Pages, Server
 from plat_envs.searchqa.page_file import write_pages
 

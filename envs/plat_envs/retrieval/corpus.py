@@ -36,6 +36,7 @@ class Corpus:
         self.path = readable(path, "corpus", "plat retrieval pages --out FILE writes one of generated pages")
         if not path.stat().st_size:
             raise BadEnvironment("the corpus is empty", where=str(path), fix=EXPECTED)
+        _refuse_archive(path)
         self._starts = _offsets(path)
         with path.open("rb") as file:
             self._bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -70,6 +71,19 @@ class Corpus:
     def content_hash(self) -> str:
         """The SHA-256 of the file."""
         return file_hash(self.path)
+
+
+def _refuse_archive(path: Path) -> None:
+    """Raise BadEnvironment for a packed file: the published corpus is a tar file in a gzip file named .jsonl.gz."""
+    with path.open("rb") as file:
+        head = file.read(512)
+    packed = "gzip" if head.startswith(b"\x1f\x8b") else "tar" if head[257:262] == b"ustar" else ""
+    if packed:
+        option = "z" if packed == "gzip" else ""
+        fix = f"unpack it: tar -xO{option}f {path} > pages.jsonl" + " (or gzip -dc, if it is no tar file)" * bool(
+            option
+        )
+        raise BadEnvironment(f"the corpus is a packed file ({packed})", where=str(path), fix=fix)
 
 
 def _offsets(path: Path) -> NDArray[np.int64]:

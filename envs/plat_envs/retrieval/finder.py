@@ -1,4 +1,4 @@
-"""What finds pages: an index of a corpus, opened for a server."""
+"""What finds pages: the files of a server, the protocol of an index, and the hashes that decide the answers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Protocol
 
 from plat_envs.environment_errors import BadEnvironment
-from plat_envs.retrieval.corpus import Corpus
 
 BM25 = "bm25"  # the encoder's name of an index of words
 Found = list[tuple[int, float]]  # numbers of pages and their scores, best first
@@ -55,28 +54,3 @@ class Hashes:
     def combined(self) -> str:
         """The hash of the three: `task.env.index` of a run."""
         return sha256("\n".join((self.corpus, self.index, self.encoder)).encode()).hexdigest()
-
-
-def open_finder(source: Source, corpus: Corpus) -> Finder:
-    """Open the index. Raises BadEnvironment if it is missing or damaged, or fits the corpus or the encoder not."""
-    if not source.index.is_file():
-        raise source.misfit("there is no index")
-    if source.encoder == BM25:
-        from plat_envs.retrieval.word_index import WordIndex
-
-        return WordIndex(source, len(corpus))
-    from plat_envs.retrieval.vector_index import VectorIndex
-
-    return VectorIndex(source, len(corpus))
-
-
-def build_index(source: Source, corpus: Corpus, kind: str = "flat") -> None:
-    """Write the index of a corpus. `kind`: flat or hnsw64, with an encoder. Raises BadEnvironment if it cannot."""
-    if source.encoder == BM25:
-        from plat_envs.retrieval import word_index
-
-        word_index.build(source, corpus)
-    else:
-        from plat_envs.retrieval import vector_index
-
-        vector_index.build(source, corpus, kind)

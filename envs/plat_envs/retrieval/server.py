@@ -12,7 +12,8 @@ from typing import Any
 from plat_envs.environment_errors import BadEnvironment
 from plat_envs.retrieval.batching import Batcher
 from plat_envs.retrieval.corpus import Corpus
-from plat_envs.retrieval.finder import Finder, Hashes, Source, open_finder
+from plat_envs.retrieval.finder import Finder, Hashes, Source
+from plat_envs.retrieval.indexes import open_finder
 from plat_envs.retrieval.requests import read_request, reply
 
 MOST_BYTES = 1 << 24  # of a request

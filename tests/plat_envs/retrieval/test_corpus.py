@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import tarfile
 
 import pytest
 
@@ -74,6 +76,20 @@ def test_no_corpus(tmp_path, content, said):
     with pytest.raises(BadEnvironment, match=said) as caught:
         Corpus(file)
     assert caught.value.fix
+
+
+@pytest.mark.parametrize("packed", ["gz", ""])
+def test_a_packed_corpus_is_refused_with_the_command_that_unpacks_it(file, tmp_path, packed):
+    archive = tmp_path / "pages.jsonl.tar"
+    with tarfile.open(archive, f"w:{packed}") as tar:
+        tar.add(file, "folder/pages.jsonl")
+    with pytest.raises(BadEnvironment, match="packed") as caught:
+        Corpus(archive)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    command = caught.value.fix.removeprefix("unpack it: ").partition(" (or")[0]
+    subprocess.run(command, shell=True, check=True, cwd=empty)
+    assert list(Corpus(empty / "pages.jsonl").texts()) == [page["contents"] for page in PAGES]
 
 
 def test_a_hash_is_kept_beside_the_file(file):

@@ -14,7 +14,7 @@ from plat_envs.environment_errors import BadEnvironment
 from plat_envs.retrieval import batching
 from plat_envs.retrieval.batching import Batcher
 from plat_envs.retrieval.corpus import Corpus
-from plat_envs.retrieval.finder import open_finder
+from plat_envs.retrieval.indexes import open_finder
 from plat_envs.retrieval.requests import MOST_PAGES, MOST_QUERIES
 from plat_envs.retrieval.server import Server
 from plat_envs.searchqa.server_call import ask
@@ -157,7 +157,9 @@ def test_many_clients_at_once_get_their_own_answers(words_server, words_source):
     titles = [text.partition("\n")[0].strip('"') for text in list(corpus.texts())[:300]]
     with ThreadPoolExecutor(64) as threads:
         replies = list(threads.map(lambda title: post(words_server, {"query": title, "top_k": 5}), titles))
-    assert all(any(title in one["content"] for one in r["results"]) for title, (_, r) in zip(titles, replies, strict=True))
+    assert all(
+        any(title in one["content"] for one in r["results"]) for title, (_, r) in zip(titles, replies, strict=True)
+    )
     assert all(reply["query"] == title for title, (_, reply) in zip(titles, replies, strict=True))
 
 

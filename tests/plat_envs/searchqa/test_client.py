@@ -15,7 +15,8 @@ import pytest
 from plat_envs.api import configure, find_environment, make_environment
 from plat_envs.environment_errors import BadEnvironment, ServiceError
 from plat_envs.retrieval.corpus import Corpus
-from plat_envs.retrieval.finder import Source, build_index
+from plat_envs.retrieval.finder import Source
+from plat_envs.retrieval.indexes import build_index
 from plat_envs.searchqa.client import ServerSearch
 from plat_envs.searchqa.config import SearchQAConfig
 from plat_envs.searchqa.page_file import write_pages

@@ -59,7 +59,8 @@ def build(
 ) -> int:
     """Build the index of a corpus."""
     from plat_envs.retrieval.corpus import Corpus
-    from plat_envs.retrieval.finder import Source, build_index
+    from plat_envs.retrieval.finder import Source
+    from plat_envs.retrieval.indexes import build_index
 
     with _bad_input():
         pages = Corpus(corpus)
