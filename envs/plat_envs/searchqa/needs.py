@@ -25,9 +25,7 @@ def needs(config: SearchQAConfig) -> list[Need]:
     if config.data == "hub":
         found.append(_dataset(config))
     if config.server:
-        memory = "" if config.data == "generated" else f" ({PUBLISHED})"
-        what = f"a retrieval server at {config.server}{memory}"
-        found.append(Need(what, absent := _absent(config), serve_command(config) if absent else ""))
+        found.append(_server(config))
     return found
 
 
@@ -53,18 +51,28 @@ def _dataset(config: SearchQAConfig) -> Need:
     )
 
 
-def _absent(config: SearchQAConfig) -> str:
-    """Return why the server cannot be used now; "" if it can."""
+def _server(config: SearchQAConfig) -> Need:
+    memory = "" if config.data == "generated" else f" ({PUBLISHED})"
+    what = f"a retrieval server at {config.server}{memory}"
+    found, absent = _index_of(config.server)
+    if not absent and config.index not in ("", found):
+        absent = f"it has the index {found}, not {config.index}"
+    if absent:
+        return Need(what, absent, serve_command(config))
+    return Need(
+        what if config.index else f"{what}; task.env.index={found} would make sure that its pages stay the same"
+    )
+
+
+def _index_of(server: str) -> tuple[str, str]:
+    """Return the hash that a server gives, and why it cannot be used now: "" if it can."""
     try:
-        reply = ask(config.server, "GET", "/health", None, QUICKLY)
+        reply = ask(server, "GET", "/health", None, QUICKLY)
     except (OSError, HTTPException) as error:
-        return f"it does not answer: {error or type(error).__name__}"
+        return "", f"it does not answer: {str(error) or type(error).__name__}"
     if reply.status != 200:
-        return f"it answers /health with status {reply.status}"
+        return "", f"it answers /health with status {reply.status}"
     try:
-        found = json.loads(reply.body).get("hash")
+        return str(json.loads(reply.body).get("hash")), ""
     except (ValueError, AttributeError):
-        return "it answers /health with something else than a JSON object"
-    if config.index and found != config.index:
-        return f"it has the index {found}, not {config.index}"
-    return ""
+        return "", "it answers /health with something else than a JSON object"

@@ -123,7 +123,7 @@ def test_an_index_of_the_other_kind_is_refused(vectors, words_source):
 def test_another_encoder_is_refused(vectors, tmp_path):
     import faiss
 
-    source, corpus = vectors
+    source = vectors[0]
     wide = replace(source, encoder=str(tiny_encoder(tmp_path / "wide", ["a"], width=64)))
     assert wide.encoder in refused(wide, "have 32 numbers, and those of the encoder .* have 64").fix
     distances = replace(source, index=tmp_path / "distances.index")

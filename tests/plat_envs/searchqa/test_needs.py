@@ -22,8 +22,10 @@ def test_generated_pages_need_nothing():
 def test_a_server_that_answers_is_here(words_server):
     right = words_server.pages.hashes.combined
     (need,) = needs(server=words_server.url)
+    assert need.what.startswith(f"a retrieval server at {words_server.url}; task.env.index={right} would")
+    assert (need.absent, need.fix) == ("", "")
+    (need,) = needs(server=words_server.url, index=right)
     assert (need.what, need.absent, need.fix) == (f"a retrieval server at {words_server.url}", "", "")
-    assert needs(server=words_server.url, index=right)[0].absent == ""
     wrong = needs(server=words_server.url, index="f" * 64)[0]
     assert wrong.absent == f"it has the index {right}, not {'f' * 64}" and wrong.fix.startswith("plat retrieval serve")
 
