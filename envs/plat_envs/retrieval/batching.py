@@ -57,10 +57,13 @@ class Batcher:
     def _answer(self, batch: list[_Asked], count: int) -> None:
         try:
             found = self._finder.find([one.query for one in batch], count)
-            self.calls, self.queries = self.calls + 1, self.queries + len(batch)
-            for one, pages in zip(batch, found, strict=True):
-                one.answer.set_result(pages)
-        except Exception as error:  # whatever it is, each client must hear of it, and the thread must live on
-            for one in batch:
-                if not one.answer.done():
-                    one.answer.set_exception(error)
+        except Exception as error:  # whatever it is, its client must hear of it, and the thread must live on
+            if len(batch) == 1:
+                batch[0].answer.set_exception(error)
+            else:  # one query must not spoil the others
+                for one in batch:
+                    self._answer([one], count)
+            return
+        self.calls, self.queries = self.calls + 1, self.queries + len(batch)
+        for one, pages in zip(batch, found, strict=True):
+            one.answer.set_result(pages)

@@ -36,7 +36,7 @@ def read_request(body: bytes) -> Request:
     """Return the request of a body. Raises BadEnvironment, with a sentence for the client, if it is none."""
     try:
         asked = json.loads(body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadEnvironment(f"the request is no JSON: {error}", fix=FORMS) from None
     form = next((name for name in _COUNTS if isinstance(asked, dict) and name in asked), None)
     if form is None:
@@ -53,7 +53,8 @@ def read_request(body: bytes) -> Request:
             break
     if type(count) is not int or not 1 <= count <= MOST_PAGES:
         raise BadEnvironment(f"{names[0]} is {count!r}", fix=f"a whole number from 1 to {MOST_PAGES:,}")
-    return Request(tuple(queries), count, bool(asked.get("return_scores", False)), form == "query")
+    clean = tuple(query.encode("utf-8", "replace").decode() for query in queries)  # tokenizers refuse half characters
+    return Request(clean, count, bool(asked.get("return_scores", False)), form == "query")
 
 
 def reply(request: Request, kind: str, found: Sequence[Sequence[tuple[dict[str, Any], float]]]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from http.client import HTTPException
 from typing import Any
 
 from plat_envs.environment_errors import BadEnvironment, ServiceError
+from plat_envs.retrieval.requests import MOST_CHARACTERS
 from plat_envs.searchqa.config import SearchQAConfig
 from plat_envs.searchqa.server_call import ask, serve_command
 
@@ -73,6 +74,8 @@ class ServerSearch:
         if not self._checked:
             self._check_hash(self._answer("GET", "/health", None).get("hash"))
             self._checked = True
+        # A policy may write any text: a part of a very long one decides as well.
+        query = query[:MOST_CHARACTERS]
         answer = self._answer("POST", "/retrieve", {"queries": [query], "topk": count, "return_scores": True})
         if "hash" in answer:  # of the server that has answered, which may be another one since the first request
             self._check_hash(answer["hash"])

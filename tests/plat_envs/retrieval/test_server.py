@@ -15,7 +15,7 @@ from plat_envs.retrieval import batching
 from plat_envs.retrieval.batching import Batcher
 from plat_envs.retrieval.corpus import Corpus
 from plat_envs.retrieval.indexes import open_finder
-from plat_envs.retrieval.requests import MOST_PAGES, MOST_QUERIES
+from plat_envs.retrieval.requests import MOST_PAGES, MOST_QUERIES, read_request
 from plat_envs.retrieval.server import Server
 from plat_envs.searchqa.server_call import ask
 
@@ -150,6 +150,23 @@ def test_an_error_of_the_index_reaches_its_clients_and_the_server_goes_on(words_
     slow.go.set()
     assert post(words_server, {"query": "bad"}) == (500, {"error": "ValueError: a query that breaks the index"})
     assert post(words_server, {"query": "7"})[0] == 200
+
+
+def test_a_query_that_breaks_the_index_spoils_no_other(monkeypatch):
+    monkeypatch.setattr(batching, "WAIT", 0.2)
+    slow = Slow()
+    slow.go.set()
+    batcher = Batcher(slow)
+    with ThreadPoolExecutor(3) as threads:
+        bad, good = threads.submit(batcher.find, ["bad"], 3), threads.submit(batcher.find, ["7"], 3)
+        assert good.result() == [[(7, 3.0)]]
+        with pytest.raises(ValueError, match="breaks the index"):
+            bad.result()
+    assert slow.calls == [(["7", "bad"], 3), (["bad"], 3), (["7"], 3)] or slow.calls[1:] == [(["7"], 3), (["bad"], 3)]
+
+
+def test_half_characters_are_replaced():
+    assert read_request(b'{"query": "caf\\ud800e \\ud83e\\uddc0"}').queries == ("caf?e 🧀",)
 
 
 def test_many_clients_at_once_get_their_own_answers(words_server, words_source):

@@ -174,6 +174,13 @@ def test_a_strange_answer_ends_the_run_at_once(fake, answer, said):
     assert len(server.paths) == 1 and caught.value.where == address and caught.value.fix
 
 
+@pytest.mark.parametrize("query", ["", "\ud800", "\0", "long " * 10_000, '"]}'])
+def test_a_policy_may_search_for_any_text(words_server, query):
+    environment = make_environment("searchqa", {"server": words_server.url}, rendering="chat")
+    environment.reset(0)
+    assert not environment.step(f"</think> <answer> search[{query}] </answer>")[2]
+
+
 def test_another_index_is_no_reason_to_wait(fake, words_server):
     right = words_server.pages.hashes.combined
     search = search_at(words_server.url, index=right)
