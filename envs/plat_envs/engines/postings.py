@@ -25,6 +25,7 @@ from plat_envs.environment_errors import BadEnvironment
 
 K1, B = np.float32(0.9), np.float32(0.4)  # of Anserini
 EXACT = 24  # lengths below are stored as they are
+_BLOCK = 128  # documents of which the best one is found first
 _ARRAYS = ("starts", "documents", "counts", "lengths")
 
 
@@ -63,6 +64,11 @@ class Postings:
         one = np.float32(1)
         return one / (K1 * ((one - B) + B * rounded / max(mean, one)))
 
+    @cached_property
+    def _factors(self) -> NDArray[np.float32]:
+        """1 + count x inverse norm of each entry."""
+        return np.float32(1) + self.counts.astype(np.float32) * self._inverse_norms[self.documents]
+
     def _weight(self, number: int, times: int) -> np.float32:
         """Return the weight of a term that is `times` in the query."""
         documents, having = int(np.count_nonzero(self.lengths)), int(self.starts[number + 1] - self.starts[number])
@@ -76,10 +82,10 @@ class Postings:
             if number is not None:
                 entries = slice(self.starts[number], self.starts[number + 1])
                 found, weight = self.documents[entries], self._weight(number, times)
-                factors = np.float32(1) + self.counts[entries].astype(np.float32) * self._inverse_norms[found]
-                total[found] += weight - weight / factors
+                total[found] += weight - weight / self._factors[entries]
         scores = total.astype(np.float32)
-        matching = np.flatnonzero(scores)
+        matching = np.flatnonzero(scores >= _bound(scores, count))
+        matching = matching[scores[matching] > 0]
         if len(matching) > count > 0:
             least = np.partition(scores[matching], -count)[-count]
             matching = matching[scores[matching] >= least]
@@ -101,6 +107,16 @@ class Postings:
         content: dict[str, Any] = {name: np.array("\n".join(getattr(self, name))) for name in ("ids", "vocabulary")}
         content |= {name: getattr(self, name) for name in _ARRAYS}
         np.savez(file, **content)
+
+
+def _bound(scores: NDArray[np.float32], count: int) -> np.float32:
+    """Return a score that at least `count` documents reach, quickly: the largest of `count` blocks have one each."""
+    whole = len(scores) // _BLOCK
+    if not 0 < count <= whole:
+        return np.float32(0)
+    largest = scores[: whole * _BLOCK].reshape(whole, _BLOCK).max(axis=1)
+    least: np.float32 = np.partition(largest, -count)[-count]
+    return least
 
 
 def load(path: Path) -> Postings:
