@@ -25,7 +25,7 @@ Document = tuple[str, float]  # text and score
 class Outage:
     """For how long a server has not answered anybody in this process. Patience is with the server, not with a request:
 
-    when it is used up, the other sessions of a batch do not wait for as long again.
+    when it is used up, the other episodes of a batch do not wait for as long again.
     """
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ _OUTAGES: dict[str, Outage] = {}
 
 
 class ServerSearch:
-    """A search on the server of the config, for one session."""
+    """A search on the server of the config, for one environment."""
 
     def __init__(self, config: SearchQAConfig) -> None:
         self._config = config

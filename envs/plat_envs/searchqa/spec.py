@@ -41,7 +41,7 @@ def _fingerprint(config: SearchQAConfig) -> dict[str, str]:
 
 
 def _waits(config: SearchQAConfig) -> bool:
-    """Return True if sessions wait for a server, so that threads help."""
+    """Return True if environments wait for a server, so that threads help."""
     return bool(config.server)
 
 

@@ -1,4 +1,4 @@
-"""A session asks its server until it answers; what goes wrong ends the run, and is never an observation."""
+"""An environment asks its server until it answers; what goes wrong ends the run, and is never an observation."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def test_a_server_that_is_exchanged_during_a_run_is_noticed(fake):
     assert server.paths == ["/health", "/retrieve", "/retrieve"]
 
 
-def test_sessions_are_used_in_threads_only_where_they_wait_for_a_server():
+def test_threads_are_used_only_where_they_wait_for_a_server():
     spec = find_environment("searchqa")
     assert not spec.concurrent(configure(spec, {}))
     assert spec.concurrent(configure(spec, {"server": "http://127.0.0.1:9"}))

@@ -1,4 +1,4 @@
-"""A real server process is killed while many sessions search, and started again: each query gets its answer."""
+"""A real server process is killed while many environments search, and started again: each query gets its answer."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def test_every_query_is_answered_although_the_server_is_killed(words_source, sta
     titles = [corpus[n % len(corpus)]["contents"].partition("\n")[0] for n in range(QUERIES)]
     process, port, index = start(0)
     config = SearchQAConfig(server=f"http://127.0.0.1:{port}", index=index, patience=60.0)
-    sessions = [ServerSearch(config) for _ in range(24)]
+    searches = [ServerSearch(config) for _ in range(24)]
     rankings = open_finder(words_source, corpus).find(titles, 5)
     expected = [[(corpus[number]["contents"], score) for number, score in pages] for pages in rankings]
     answered, killed_at = [0], []
 
     def ask(number: int):
-        found = sessions[number % 24](titles[number], 5)
+        found = searches[number % 24](titles[number], 5)
         answered[0] += 1
         return found
 
