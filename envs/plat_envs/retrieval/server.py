@@ -12,6 +12,7 @@ from typing import Any
 from plat_envs.environment_errors import BadEnvironment
 from plat_envs.retrieval.batching import Batcher
 from plat_envs.retrieval.corpus import Corpus
+from plat_envs.retrieval.file_hash import file_hash
 from plat_envs.retrieval.finder import Finder, Hashes, Source
 from plat_envs.retrieval.indexes import open_finder
 from plat_envs.retrieval.requests import read_request, reply
@@ -27,8 +28,6 @@ class Pages:
     """
 
     def __init__(self, source: Source) -> None:
-        from plat_envs.retrieval.file_hash import file_hash
-
         self.corpus = Corpus(source.corpus)
         self.finder: Finder = open_finder(source, self.corpus)
         self.hashes = Hashes(self.corpus.content_hash, file_hash(source.index), self.finder.encoder_hash)

@@ -23,9 +23,9 @@ Document = tuple[str, float]  # text and score
 
 
 class Outage:
-    """For how long a server has not answered anybody in this process. Patience is with the server, not with a request:
+    """Measures for how long a server has not answered anybody in this process.
 
-    when it is used up, the other episodes of a batch do not wait for as long again.
+    Patience is used up for all: the other episodes of a batch do not wait for as long again.
     """
 
     def __init__(self) -> None:
