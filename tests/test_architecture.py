@@ -101,6 +101,7 @@ ONLY_IN = {
     "optuna": ("plat.search",),
     "submitit": ("plat.dispatch.slurm",),
     "torch": (
+        "plat_envs.retrieval.encoder",
         "plat.rl",
         "plat.trainer",
         "plat.store.run_directory.checkpoint",
@@ -110,7 +111,8 @@ ONLY_IN = {
         "plat.cli",
     ),
     "verl": ("plat.trainer.verl",),
-    "transformers": ("plat.trainer",),
+    "transformers": ("plat.trainer", "plat_envs.retrieval.encoder"),
+    "faiss": ("plat_envs.retrieval.vector_index",),
     "safetensors": ("plat.trainer", "plat.store.run_directory.checkpoint"),
     "matplotlib": ("plat_analysis",),
     "plotext": ("plat.cli",),
@@ -121,7 +123,7 @@ ONLY_IN = {
 HEAVY = {
     "torch", "ray", "mlflow", "verl", "pandas", "scipy", "matplotlib", "hydra", "omegaconf", "transformers", "datasets",
     "sqlalchemy", "safetensors", "tokenizers", "numpy", "gymnasium", "rich",
-    "plotext", "optuna",
+    "plotext", "optuna", "faiss",
 }  # fmt: skip
 # What the parent process or `plat plan` imports; everything else may load its own heavy packages at the top.
 LIGHT = (
@@ -323,6 +325,7 @@ def test_environments_and_analysis_know_no_torch():
         for f in ALL
         if f.importer.split(".")[0] in ("plat_envs", "plat_analysis")
         and f.target.split(".")[0] in ("torch", "verl", "mlflow", "ray", "hydra")
+        and (f.importer, f.target) != ("plat_envs.retrieval.encoder", "torch")  # of the server, which no run imports
     ]
     assert not wrong, "\n".join(wrong)
 

@@ -89,7 +89,7 @@ class EnvironmentSpec:
     plenty       lower bound on the different problems of a split under the default options (`config_type()`)
     code         identity of its code where it is no installed release; None: the hash of its files, so that a changed
                  file makes new runs
-    concurrent   True if sessions may be used in several threads at once, e.g. because they wait for a server
+    concurrent   config -> True if sessions may be used in several threads at once, e.g. because they wait for a server
     needs        config -> what its runs need beside this package, for `plat plan`
     """
 
@@ -101,7 +101,7 @@ class EnvironmentSpec:
     countable: Callable[[Any], bool] = lambda config: True
     plenty: int = 0
     code: str | None = None
-    concurrent: bool = False
+    concurrent: Callable[[Any], bool] = lambda config: False
     needs: Callable[[Any], Sequence[Need]] = lambda config: ()
 
 

@@ -69,10 +69,11 @@ def _open(path: str | Path) -> BufferedReader:
     return os.fdopen(handle, "rb")
 
 
-def hub_rows(dataset: str, revision: str) -> list[Row]:
-    """Return the training rows of a dataset on the Hugging Face hub, or in its local cache.
+def hub_rows(dataset: str, revision: str, name: str = "", part: str = "train") -> list[Row]:
+    """Return the rows of a part of a dataset on the Hugging Face hub, or in its local cache.
 
-    `revision` "" is the newest. Raises BadEnvironment if they cannot be loaded, or the package `datasets` is missing.
+    `revision` "" is the newest, `name` "" its only configuration. Raises BadEnvironment if they cannot be loaded, or
+    the package `datasets` is missing.
     """
     try:
         from datasets import load_dataset
@@ -83,7 +84,7 @@ def hub_rows(dataset: str, revision: str) -> list[Row]:
             fix="pip install 'plat[hub]', or use data: file with path, or data: generated",
         ) from None
     try:
-        return list(load_dataset(dataset, split="train", revision=revision or None))
+        return list(load_dataset(dataset, name or None, split=part, revision=revision or None))
     except Exception as error:  # network, cache and dataset raise errors of many classes
         raise BadEnvironment(
             f"cannot load the dataset: {type(error).__name__}: {error}",
@@ -93,9 +94,12 @@ def hub_rows(dataset: str, revision: str) -> list[Row]:
 
 
 @lru_cache(maxsize=16)
-def rows_of(data: str, path: str, dataset: str, revision: str) -> tuple[Row, ...]:
-    """Return the rows of the file or of the hub, read once per process. BadEnvironment if they cannot be read."""
-    return tuple(read_rows(path) if data == "file" else hub_rows(dataset, revision))
+def rows_of(data: str, path: str, dataset: str, revision: str, name: str = "", part: str = "train") -> tuple[Row, ...]:
+    """Return the rows of the file or of the hub, read once per process. BadEnvironment if they cannot be read.
+
+    `name` and `part`: of a dataset on the hub.
+    """
+    return tuple(read_rows(path) if data == "file" else hub_rows(dataset, revision, name, part))
 
 
 def of_split(task: str, items: list[Item], key: Callable[[Item], str], split: str, shared_pool: bool) -> list[Item]:

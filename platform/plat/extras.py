@@ -17,6 +17,7 @@ EXTRAS = {
     "tensorboard": ("tensorboard",),
     "wandb": ("wandb",),
     "reasoning-gym": ("reasoning_gym",),
+    "retrieval": ("faiss",),
     "hub": ("transformers", "datasets"),
 }
 

@@ -26,6 +26,7 @@ PACKAGE_OF = {
     "transfer_queue": "transferqueue",
     "zmq": "pyzmq",
     "reasoning_gym": "reasoning-gym",
+    "faiss": "faiss-cpu",
 }  # where it is not named as its module
 
 
@@ -91,7 +92,7 @@ def test_data_of_the_hub_name_their_extra_before_the_run(monkeypatch: pytest.Mon
 ALONE = """
 import sys
 for name in {"verl", "ray", "optuna", "transformers", "tokenizers", "datasets", "tensordict", "transfer_queue",
-             "msgspec", "zmq", "torchdata", "peft", "accelerate", "wandb"}:
+             "msgspec", "zmq", "torchdata", "peft", "accelerate", "wandb", "faiss"}:
     sys.modules[name] = None
 from plat.cli import main
 sys.argv = ["plat", *sys.argv[1:]]

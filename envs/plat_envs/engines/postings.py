@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from zipfile import BadZipFile
 
 import numpy as np
@@ -25,6 +25,7 @@ from plat_envs.environment_errors import BadEnvironment
 
 K1, B = np.float32(0.9), np.float32(0.4)  # of Anserini
 EXACT = 24  # lengths below are stored as they are
+_BLOCK = 128  # documents of which the best one is found first
 _ARRAYS = ("starts", "documents", "counts", "lengths")
 
 
@@ -63,6 +64,11 @@ class Postings:
         one = np.float32(1)
         return one / (K1 * ((one - B) + B * rounded / max(mean, one)))
 
+    @cached_property
+    def _factors(self) -> NDArray[np.float32]:
+        """1 + count x inverse norm of each entry."""
+        return np.float32(1) + self.counts.astype(np.float32) * self._inverse_norms[self.documents]
+
     def _weight(self, number: int, times: int) -> np.float32:
         """Return the weight of a term that is `times` in the query."""
         documents, having = int(np.count_nonzero(self.lengths)), int(self.starts[number + 1] - self.starts[number])
@@ -76,10 +82,10 @@ class Postings:
             if number is not None:
                 entries = slice(self.starts[number], self.starts[number + 1])
                 found, weight = self.documents[entries], self._weight(number, times)
-                factors = np.float32(1) + self.counts[entries].astype(np.float32) * self._inverse_norms[found]
-                total[found] += weight - weight / factors
+                total[found] += weight - weight / self._factors[entries]
         scores = total.astype(np.float32)
-        matching = np.flatnonzero(scores)
+        matching = np.flatnonzero(scores >= _bound(scores, count))
+        matching = matching[scores[matching] > 0]
         if len(matching) > count > 0:
             least = np.partition(scores[matching], -count)[-count]
             matching = matching[scores[matching] >= least]
@@ -96,11 +102,21 @@ class Postings:
             digest.update(getattr(self, name).tobytes())
         return digest.hexdigest()
 
-    def save(self, path: Path) -> None:
+    def save(self, file: Path | IO[bytes]) -> None:
         """Write the index to a file (.npz)."""
         content: dict[str, Any] = {name: np.array("\n".join(getattr(self, name))) for name in ("ids", "vocabulary")}
         content |= {name: getattr(self, name) for name in _ARRAYS}
-        np.savez(path, **content)
+        np.savez(file, **content)
+
+
+def _bound(scores: NDArray[np.float32], count: int) -> np.float32:
+    """Return a score that at least `count` documents reach, quickly: the largest of `count` blocks have one each."""
+    whole = len(scores) // _BLOCK
+    if not 0 < count <= whole:
+        return np.float32(0)
+    largest = scores[: whole * _BLOCK].reshape(whole, _BLOCK).max(axis=1)
+    least: np.float32 = np.partition(largest, -count)[-count]
+    return least
 
 
 def load(path: Path) -> Postings:
@@ -109,7 +125,7 @@ def load(path: Path) -> Postings:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as content:
             ids, vocabulary = (tuple(str(content[name]).split("\n")) for name in ("ids", "vocabulary"))
             return Postings(ids, vocabulary, *(content[name] for name in _ARRAYS))
-    except (OSError, ValueError, KeyError, BadZipFile) as error:
+    except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile) as error:
         raise BadEnvironment(
             f"the search index cannot be read: {error}", where=str(path), fix="remove this file; it is made again"
         ) from None

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from plat_envs.data import check_source
 from plat_envs.environment_errors import BadEnvironment, check_choice, check_range
 from plat_envs.turns.episode import EpisodeConfig
 
+HOTPOTQA = "hotpotqa/hotpot_qa"  # on the hub
 LEAST_F1 = 0.3  # of a paid answer, as released
 
 
@@ -23,7 +25,7 @@ class SearchQAConfig(EpisodeConfig):
     data: str = "generated"  # where questions and pages come from: generated | file | hub
     path: str = ""  # of the training questions, where `data` is file
     validation_path: str = ""  # of the validation questions; empty: a part of `path`
-    dataset: str = "hotpotqa/hotpot_qa"  # on the hub, where `data` is hub
+    dataset: str = HOTPOTQA  # on the hub, where `data` is hub
     revision: str = ""  # of the dataset on the hub; empty: the newest
     server: str = ""  # address of a retrieval server, e.g. http://127.0.0.1:8000; empty: generated pages are searched
     index: str = ""  # the server's hash, as its /health says; a run stops if the server has another one
@@ -41,8 +43,18 @@ class SearchQAConfig(EpisodeConfig):
         check_range("encyclopaedia", self.encyclopaedia, 0, 2**31)
         check_choice("success", self.success, ("f1", "em"))
         check_source("searchqa", self.data, self.path)
+        if self.server and not _is_address(self.server):
+            raise BadEnvironment(f"searchqa: server is {self.server!r}", fix="an address such as http://127.0.0.1:8000")
         if self.data != "generated" and not self.server:
             raise BadEnvironment(
                 f"searchqa: data is {self.data!r} but there is no server to search",
                 fix="start one (plat retrieval serve) and name it: task.env.server=http://HOST:8000",
             )
+
+
+def _is_address(text: str) -> bool:
+    try:
+        address = urlsplit(text)
+        return address.scheme in ("http", "https") and bool(address.hostname) and address.port != 0
+    except ValueError:  # of a port that is no number
+        return False

@@ -38,7 +38,7 @@ _SYLLABLES = (
 _ENDINGS = {"person": ("a", "en", "is"), "city": ("ville", "ford", "burg"), "country": ("ia", "land")}
 _BOOKS = ("The {} Letters", "A Winter in {}", "The House of {}", "{} and the Sea", "The Last {}")
 _COMPANIES = ("{} Works", "{} Brothers", "{} Lines", "{} & Company")
-_TRADES = ("painter", "engineer", "teacher", "botanist", "sailor", "lawyer", "historian", "musician")
+TRADES = ("painter", "engineer", "teacher", "botanist", "sailor", "lawyer", "historian", "musician")
 _GENRES = ("novel", "collection of stories", "travel book", "play")
 _GOODS = ("bridges", "paper", "ships", "clocks", "bicycles", "glass")
 _RIVERS = ("a wide river", "a long lake", "a high plain", "the northern coast")
@@ -87,9 +87,14 @@ def encyclopaedia(seed: int) -> Encyclopaedia:
     return Encyclopaedia(entities, build((name, f"{name}\n{entity.text}") for name, entity in entities.items()))
 
 
+def syllables(rng: random.Random, count: int) -> str:
+    """Return a drawn word of so many syllables, which begins with a capital letter."""
+    return "".join(rng.choices(_SYLLABLES, k=count)).title()
+
+
 def _name(rng: random.Random, kind: str) -> str:
     def word(least: int, most: int) -> str:
-        return "".join(rng.choices(_SYLLABLES, k=rng.randint(least, most))).title()
+        return syllables(rng, rng.randint(least, most))
 
     if kind == "person":
         return f"{word(1, 2)}{rng.choice(_ENDINGS[kind])} {word(2, 2)}"
@@ -105,7 +110,7 @@ def _page(rng: random.Random, entity: Entity) -> str:
     year = next(iter(entity.numbers.values()), 0)
     if entity.kind == "person":
         return (
-            f"{name} ({year} was the year of birth) was a {rng.choice(_TRADES)} who was born in "
+            f"{name} ({year} was the year of birth) was a {rng.choice(TRADES)} who was born in "
             f"{values['birthplace']}. After school {name} worked for {values['employer']} for many years, and was "
             f"married to {values['spouse']}. Letters of both are kept in a small museum."
         )

@@ -7,8 +7,10 @@ from functools import lru_cache
 from plat_envs.data import Row, of_split, rows_of
 from plat_envs.environment_errors import BadEnvironment
 from plat_envs.instances import source_split, split_of
-from plat_envs.searchqa.config import SearchQAConfig
+from plat_envs.searchqa.config import HOTPOTQA, SearchQAConfig
 from plat_envs.searchqa.questions import Question
+
+CONFIGURATION = "distractor"  # of HotpotQA: the other one has the same questions for training
 
 
 def question_of_row(config: SearchQAConfig, split: str, seed: int) -> Question:
@@ -22,19 +24,21 @@ def question_of_row(config: SearchQAConfig, split: str, seed: int) -> Question:
 
 @lru_cache(maxsize=16)
 def _pool(config: SearchQAConfig, split: str) -> list[Question]:
-    """Return the questions of a split. With `validation_path`, validation and held-out questions are of that file."""
+    """Return the questions of a split.
+
+    With `validation_path`, validation and held-out questions are of that file; those of the hub are of the dataset's
+    own part for validation.
+    """
     wanted = source_split(split, config.shared_pool)
-    if not config.validation_path or config.data == "hub":
-        return of_split("searchqa", _questions(config, config.path), _text, split, config.shared_pool)
+    if config.data == "file" and not config.validation_path:
+        return of_split("searchqa", _questions(config, "train"), _text, split, config.shared_pool)
     if wanted in ("train", "base"):
-        return _questions(config, config.path)
-    held_out = [question for question in _questions(config, config.validation_path) if _is_held_out(question)]
-    others = [question for question in _questions(config, config.validation_path) if not _is_held_out(question)]
-    chosen = held_out if wanted == "heldout" else others
+        return _questions(config, "train")
+    own = _questions(config, "validation")
+    chosen = [question for question in own if _is_held_out(question) == (wanted == "heldout")]
     if not chosen:
-        raise BadEnvironment(
-            f"searchqa: no question for split {split!r}", where=config.validation_path, fix="more rows"
-        )
+        where = config.validation_path if config.data == "file" else f"hub:{config.dataset}"
+        raise BadEnvironment(f"searchqa: no question for split {split!r}", where=where, fix="more rows")
     return chosen
 
 
@@ -46,9 +50,13 @@ def _text(question: Question) -> str:
     return question.text
 
 
-def _questions(config: SearchQAConfig, path: str) -> list[Question]:
-    rows = rows_of(config.data, path, config.dataset, config.revision)
-    return [_question(row, path or config.dataset) for row in rows]
+def _questions(config: SearchQAConfig, part: str) -> list[Question]:
+    """Return the questions of a part, train or validation: a file, or a part of the dataset."""
+    path = config.path if part == "train" else config.validation_path
+    name = CONFIGURATION if config.dataset == HOTPOTQA else ""
+    rows = rows_of(config.data, path, config.dataset, config.revision, name, part)
+    where = path if config.data == "file" else f"hub:{config.dataset}"
+    return [_question(row, where) for row in rows]
 
 
 def _question(row: Row, where: str) -> Question:

@@ -9,6 +9,7 @@ from plat_envs.data import fingerprint_of, is_here
 from plat_envs.environment_errors import BadEnvironment
 from plat_envs.searchqa.compact import CompactSeeker
 from plat_envs.searchqa.config import SearchQAConfig
+from plat_envs.searchqa.needs import needs
 from plat_envs.searchqa.seeker import Seeker
 
 
@@ -39,6 +40,11 @@ def _fingerprint(config: SearchQAConfig) -> dict[str, str]:
     return fingerprint_of(named) | ({"index": config.index} if config.index else {})
 
 
+def _waits(config: SearchQAConfig) -> bool:
+    """Return True if environments wait for a server, so that threads help."""
+    return bool(config.server)
+
+
 SPEC = EnvironmentSpec(
     name="searchqa",
     config_type=SearchQAConfig,
@@ -47,4 +53,6 @@ SPEC = EnvironmentSpec(
     fingerprint=_fingerprint,
     countable=is_here,
     plenty=512,
+    concurrent=_waits,
+    needs=needs,
 )

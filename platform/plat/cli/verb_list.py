@@ -42,9 +42,14 @@ VERBS = {
 GROUPS = {
     "base": "List, build and verify base models of the stand-ins.",
     "sandbox": "Run a program that nobody trusts, and try the sandbox.",
+    "retrieval": "Serve a corpus to the task searchqa, and make one.",
 }
 # The function of a verb is called like the verb, except these.
-FUNCTIONS = {"eval": "evaluate", "import": "import_", "base": "application", "sandbox": "application"}
+FUNCTIONS = {
+    "eval": "evaluate",
+    "import": "import_",
+    **dict.fromkeys(GROUPS, "application"),
+}
 EPILOG = (
     "Arguments with = are overrides, others are experiment files. Exit codes: 0 all fine; 2 bad input, or a home or "
     "store that cannot be used: nothing done; 3 some runs failed or are damaged; 130 interrupted, state safe."

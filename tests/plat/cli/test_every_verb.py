@@ -69,6 +69,7 @@ COMMANDS = {
     "completion": (["bash"], False),
     "base": (["list"], False),
     "sandbox": (["probe"], False),
+    "retrieval": (["pages", "--out", "{home}/pages-{width}.jsonl", "--count", "10"], False),
 }
 # They print what others wrote, progress line by line, a report's tables, which shorten their own cells, or a script.
 QUOTES = ("logs", "sweep", "tune", "run", "retry", "report", "completion")

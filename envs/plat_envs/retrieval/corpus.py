@@ -1,0 +1,118 @@
+"""A corpus of pages: a file of JSON lines that is mapped into memory, and a file beside it that says where lines begin.
+
+    {"id": "0", "contents": "\\"Marena Norfen\\"\\nMarena Norfen was a painter who ..."}
+
+A line may have `title` and `text` in place of `contents`. Neither file is ever read as a whole.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plat_envs.environment_errors import BadEnvironment
+from plat_envs.retrieval.file_hash import file_hash, readable, stamp, written
+
+SUFFIX = ".offsets"
+_BLOCK = 1 << 24  # bytes that are searched for ends of lines at once
+_HEAD = 3  # numbers before the offsets: the form of this file, and the stamp of the corpus
+_FORM = 1
+EXPECTED = 'one JSON object a line: {"id": "0", "contents": "\\"Title\\"\\ntext"}, or with title and text'
+
+
+class Corpus:
+    """The pages of a file, by their number: `corpus[0]` is the first line.
+
+    Raises BadEnvironment if the file is missing or holds no pages.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = readable(path, "corpus", "plat retrieval pages --out FILE writes one of generated pages")
+        if not path.stat().st_size:
+            raise BadEnvironment("the corpus is empty", where=str(path), fix=EXPECTED)
+        _refuse_archive(path)
+        self._starts = _offsets(path)
+        with path.open("rb") as file:
+            self._bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self[0]
+
+    def __len__(self) -> int:
+        return len(self._starts) - 1
+
+    def __getitem__(self, number: int) -> dict[str, Any]:
+        """Return a page as its line has it, with `contents`. Raises BadEnvironment if the line is no page."""
+        try:
+            page = json.loads(self._bytes[self._starts[number] : self._starts[number + 1]])
+        except ValueError as error:
+            raise self._no_page(number, str(error)) from None
+        if not isinstance(page, dict):
+            raise self._no_page(number, "no JSON object")
+        if "contents" not in page and isinstance(page.get("text"), str):
+            page["contents"] = f'"{page.get("title", "")}"\n{page["text"]}' if page.get("title") else page["text"]
+        if not isinstance(page.get("contents"), str):
+            raise self._no_page(number, "neither contents nor text")
+        return page
+
+    def _no_page(self, number: int, what: str) -> BadEnvironment:
+        line = self._bytes[: self._starts[number]].count(b"\n") + 1 if number < 1000 else f"page {number}"
+        return BadEnvironment(f"a line of the corpus is no page: {what}", where=f"{self.path}:{line}", fix=EXPECTED)
+
+    def texts(self) -> Iterator[str]:
+        """Return the contents of all pages, one after another. Raises BadEnvironment for a line that is no page."""
+        return (self[number]["contents"] for number in range(len(self)))
+
+    @property
+    def content_hash(self) -> str:
+        """The SHA-256 of the file."""
+        return file_hash(self.path)
+
+
+def _refuse_archive(path: Path) -> None:
+    """Raise BadEnvironment for a packed file: the published corpus is a tar file in a gzip file named .jsonl.gz."""
+    with path.open("rb") as file:
+        head = file.read(512)
+    packed = "gzip" if head.startswith(b"\x1f\x8b") else "tar" if head[257:262] == b"ustar" else ""
+    if packed:
+        option = "z" if packed == "gzip" else ""
+        fix = f"unpack it: tar -xO{option}f {path} > pages.jsonl" + " (or gzip -dc, if it is no tar file)" * bool(
+            option
+        )
+        raise BadEnvironment(f"the corpus is a packed file ({packed})", where=str(path), fix=fix)
+
+
+def _offsets(path: Path) -> NDArray[np.int64]:
+    """Return where each line begins, and where the last one ends; made once for each content of the file."""
+    beside = path.with_name(path.name + SUFFIX)
+    head = [_FORM, *stamp(path)]
+    try:
+        kept: NDArray[np.int64] = np.load(beside, mmap_mode="r", allow_pickle=False)
+        if kept.dtype == np.int64 and kept.ndim == 1 and kept[:_HEAD].tolist() == head and len(kept) > _HEAD + 1:
+            return kept[_HEAD:]
+    except (OSError, ValueError, EOFError):
+        pass  # there is none yet, or it is damaged
+    found = np.concatenate([[0], *_ends_of_lines(path)]).astype(np.int64)
+    size = head[1]
+    if found[-1] != size:  # the last line has no end
+        found = np.append(found, size)
+    filled = np.diff(found) > 1  # an empty line is no page
+    starts = np.append(found[:-1][filled], size)
+    if len(starts) == 1:
+        raise BadEnvironment("the corpus is empty", where=str(path), fix=EXPECTED)
+    with written(beside) as file:
+        np.save(file, np.concatenate([head, starts]).astype(np.int64))
+    return starts
+
+
+def _ends_of_lines(path: Path) -> Iterator[NDArray[np.int64]]:
+    """Return the places after each end of a line, in several arrays."""
+    place = 0
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            yield np.flatnonzero(np.frombuffer(block, dtype=np.uint8) == ord("\n")) + (place + 1)
+            place += len(block)

@@ -1,0 +1,71 @@
+"""The hash of a large file, remembered beside it until the file changes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from hashlib import file_digest
+from pathlib import Path
+from typing import IO
+
+from plat_envs.environment_errors import BadEnvironment
+
+SUFFIX = ".sha256.json"
+
+
+def readable(path: Path, what: str, fix: str) -> Path:
+    """Return the path of a file. Raises BadEnvironment, which says `what` it is and how to get it, if there is none."""
+    if not path.is_file():
+        raise BadEnvironment(f"there is no {what}", where=str(path), fix=fix)
+    return path
+
+
+def stamp(path: Path) -> list[int]:
+    """Return the size and the time of the last change, which tell one content of a file from another."""
+    about = path.stat()
+    return [about.st_size, about.st_mtime_ns]
+
+
+def file_hash(path: Path) -> str:
+    """Return the SHA-256 of a file. Reading 64 GB takes minutes, so it is kept beside the file if that can be written.
+
+    Raises BadEnvironment if the file cannot be read.
+    """
+    beside = path.with_name(path.name + SUFFIX)
+    try:
+        now = stamp(path)
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            kept = json.loads(beside.read_text())
+            if kept["stamp"] == now and isinstance(kept["sha256"], str):
+                return str(kept["sha256"])
+        with path.open("rb") as file:
+            found = file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise BadEnvironment(f"a file cannot be read: {error.strerror}", where=str(path)) from None
+    with contextlib.suppress(BadEnvironment), written(beside) as out:
+        out.write(json.dumps({"stamp": now, "sha256": found}).encode())
+    return found
+
+
+@contextlib.contextmanager
+def written(path: Path) -> Iterator[IO[bytes]]:
+    """Open a new file to write. It replaces `path` at the end of the block, and is removed after an error.
+
+    Raises BadEnvironment if it cannot be written.
+    """
+    try:
+        file = tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False)
+        try:
+            with file:
+                os.fchmod(file.fileno(), 0o644)
+                yield file
+            os.replace(file.name, path)
+        except BaseException:
+            os.unlink(file.name)
+            raise
+    except OSError as error:
+        what = f"a file cannot be written: {error.strerror}"
+        raise BadEnvironment(what, where=str(path), fix="choose a folder that exists and has room") from None

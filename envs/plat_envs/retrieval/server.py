@@ -1,0 +1,135 @@
+"""The server: POST /retrieve finds pages, GET /health says what it searches. One process, any number of clients."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
+from typing import Any
+
+from plat_envs.environment_errors import BadEnvironment
+from plat_envs.retrieval.batching import Batcher
+from plat_envs.retrieval.corpus import Corpus
+from plat_envs.retrieval.file_hash import file_hash
+from plat_envs.retrieval.finder import Finder, Hashes, Source
+from plat_envs.retrieval.indexes import open_finder
+from plat_envs.retrieval.requests import read_request, reply
+
+MOST_BYTES = 1 << 24  # of a request
+IDLE = 120.0  # a connection on which nothing comes for so long is closed [seconds]
+
+
+class Pages:
+    """A corpus and its index, as the server uses them.
+
+    Raises BadEnvironment if a file is missing or damaged, or they do not fit each other.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.corpus = Corpus(source.corpus)
+        self.finder: Finder = open_finder(source, self.corpus)
+        self.hashes = Hashes(self.corpus.content_hash, file_hash(source.index), self.finder.encoder_hash)
+        self.batcher = Batcher(self.finder)
+
+    def health(self) -> dict[str, Any]:
+        """Return what is searched. The first four entries are those of RAGEN's server."""
+        hashes = self.hashes
+        return {
+            "status": "healthy",
+            "corpus_size": len(self.corpus),
+            "index_type": self.finder.kind,
+            "index_loaded": True,
+            "corpus": hashes.corpus,
+            "index": hashes.index,
+            "encoder": hashes.encoder,
+            "hash": hashes.combined,
+            "calls": self.batcher.calls,
+            "queries": self.batcher.queries,
+        }
+
+    def retrieve(self, body: bytes) -> dict[str, Any]:
+        """Answer a request. Raises BadEnvironment if it is none."""
+        request = read_request(body)
+        found = [
+            [(self.corpus[number], score) for number, score in pages]
+            for pages in self.batcher.find(request.queries, request.count)
+        ]
+        return reply(request, self.finder.kind, found) | {"hash": self.hashes.combined}
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"  # connections stay open
+    timeout = IDLE
+    wbufsize = -1  # head and body leave together
+    disable_nagle_algorithm = True
+    server: Server
+
+    def do_GET(self) -> None:
+        if self.path == "/health":
+            self._send(200, self.server.pages.health())
+        else:
+            self._send(404, {"error": "there are POST /retrieve and GET /health"})
+
+    def do_POST(self) -> None:
+        length = self.headers.get("Content-Length", "")
+        if not length.isdecimal() or int(length) > MOST_BYTES:
+            self.close_connection = True  # its body is not read
+            self._send(413 if length.isdecimal() else 411, {"error": f"Content-Length is needed, up to {MOST_BYTES:,}"})
+            return
+        body = self.rfile.read(int(length))
+        if self.path != "/retrieve":
+            self._send(404, {"error": "there are POST /retrieve and GET /health"})
+            return
+        try:
+            self._send(200, self.server.pages.retrieve(body))
+        except BadEnvironment as error:
+            self._send(400, {"error": str(error)})
+        except Exception as error:  # the client hears of it and may ask again; the server goes on
+            print(f"a request failed: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+            self._send(500, {"error": f"{type(error).__name__}: {error}"})
+
+    def _send(self, status: int, content: dict[str, Any]) -> None:
+        body = json.dumps(content).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        """Print nothing for a request."""
+
+
+class Server(ThreadingHTTPServer):
+    """A server of these pages at host:port; port 0 takes a free one. Raises BadEnvironment if it cannot listen."""
+
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 1024  # clients that come at the same moment
+
+    def __init__(self, pages: Pages, host: str, port: int) -> None:
+        self.pages = pages
+        if ":" in host:
+            self.address_family = socket.AF_INET6
+        try:
+            super().__init__((host, port), Handler)
+        except (OSError, OverflowError) as error:
+            what = f"the server cannot listen: {getattr(error, 'strerror', None) or error}"
+            raise BadEnvironment(what, where=f"{host}:{port}", fix="--port N with a free port") from None
+
+    @property
+    def url(self) -> str:
+        host = str(self.server_address[0])
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.server_address[1]}"
+
+    def server_bind(self) -> None:
+        """Bind without asking for the name of this machine, which may wait for a name server."""
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing: a client that goes away before its answer is no fault of the server."""

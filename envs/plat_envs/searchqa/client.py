@@ -1,0 +1,146 @@
+"""The client of a retrieval server. It asks again while the server is away, and then ends the run.
+
+It speaks the form of Search-R1, so it can also ask the servers that others have published.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+import time
+from http.client import HTTPException
+from typing import Any
+
+from plat_envs.environment_errors import BadEnvironment, ServiceError
+from plat_envs.retrieval.requests import MOST_CHARACTERS
+from plat_envs.searchqa.config import SearchQAConfig
+from plat_envs.searchqa.server_call import ask, serve_command
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # between two attempts [seconds]
+LEAST_TIME = 1.0  # that one attempt gets [seconds]
+Document = tuple[str, float]  # text and score
+
+
+class Outage:
+    """Measures for how long a server has not answered anybody in this process.
+
+    Patience is used up for all: the other episodes of a batch do not wait for as long again.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._since = self._newest = -math.inf
+
+    def failed(self, begun: float, patience: float) -> float:
+        """Note an attempt that failed, which began at `begun`. Return the seconds of patience that are left."""
+        now = time.monotonic()
+        with self._lock:
+            if begun - self._newest > 2 * LONGEST_PAUSE:  # the last outage is over, even if nobody asked since
+                self._since = begun
+            self._newest = now
+            return self._since + patience - now
+
+    def left(self, patience: float) -> float:
+        """Return the seconds of patience that are left, LEAST_TIME or more."""
+        now = time.monotonic()
+        with self._lock:
+            away = now - self._newest <= 2 * LONGEST_PAUSE
+            return max(LEAST_TIME, self._since + patience - now if away else patience)
+
+    def ended(self) -> None:
+        """Note that the server has answered."""
+        with self._lock:
+            self._newest = self._since = -math.inf
+
+
+_OUTAGES: dict[str, Outage] = {}
+
+
+class ServerSearch:
+    """A search on the server of the config, for one environment."""
+
+    def __init__(self, config: SearchQAConfig) -> None:
+        self._config = config
+        self._outage = _OUTAGES.setdefault(config.server, Outage())
+        self._checked = not config.index
+
+    def __call__(self, query: str, count: int) -> list[Document]:
+        """Return up to `count` documents, best first.
+
+        Raises ServiceError if the server does not answer for `patience` seconds, or answers with something else, and
+        BadEnvironment if it searches another index than the config names.
+        """
+        if not self._checked:
+            self._check_hash(self._answer("GET", "/health", None).get("hash"))
+            self._checked = True
+        # A policy may write any text: a part of a very long one decides as well.
+        query = query[:MOST_CHARACTERS]
+        answer = self._answer("POST", "/retrieve", {"queries": [query], "topk": count, "return_scores": True})
+        if "hash" in answer:  # of the server that has answered, which may be another one since the first request
+            self._check_hash(answer["hash"])
+        try:
+            (found,) = answer["result"]
+            documents = [(one["document"]["contents"], float(one["score"])) for one in found]
+        except (KeyError, TypeError, ValueError):
+            raise self._strange(f"no list of documents with scores: {str(answer)[:80]}") from None
+        if not all(isinstance(text, str) for text, _ in documents):
+            raise self._strange("a document that is no text")
+        return documents
+
+    def _check_hash(self, found: Any) -> None:
+        if self._config.index and found != self._config.index:
+            raise BadEnvironment(
+                f"searchqa: the retrieval server has the index {found}, and the run was planned with another one",
+                where=self._config.server,
+                fix=f"start the server with the index {self._config.index}, or make new runs: task.env.index={found}",
+            )
+
+    def _answer(self, method: str, path: str, content: Any) -> dict[str, Any]:
+        """Return the JSON object that the server answers. Ask again while it is away."""
+        patience, pause = self._config.patience, FIRST_PAUSE
+        first = time.monotonic()
+        while True:
+            begun = time.monotonic()
+            try:
+                reply = ask(self._config.server, method, path, content, self._outage.left(patience))
+                if reply.status < 500:
+                    break
+                why = f"status {reply.status}: {_sentence(reply.body)}"
+            except (OSError, HTTPException) as error:
+                why = str(error) or type(error).__name__
+            # A query that fails alone, while others are answered, ends too.
+            left = min(self._outage.failed(begun, patience), first + patience - time.monotonic())
+            if left <= 0:
+                raise ServiceError(
+                    f"searchqa: the retrieval server has not answered for {patience:g} seconds: {why}",
+                    where=self._config.server,
+                    fix=f"start it, then run again: {serve_command(self._config)}",
+                )
+            time.sleep(min(pause, left))
+            pause = min(2 * pause, LONGEST_PAUSE)
+        self._outage.ended()
+        if reply.status != 200:
+            raise self._strange(f"status {reply.status} to {path}: {_sentence(reply.body)}")
+        try:
+            answer = json.loads(reply.body)
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict):
+            raise self._strange(f"no JSON object to {path}: {reply.body[:80]!r}")
+        return answer
+
+    def _strange(self, what: str) -> ServiceError:
+        return ServiceError(
+            f"searchqa: the retrieval server answers {what}",
+            where=self._config.server,
+            fix=f"start plat's server there: {serve_command(self._config)}",
+        )
+
+
+def _sentence(body: bytes) -> str:
+    """Return what a body says of an error: its `error` if it is JSON, or else its beginning."""
+    try:
+        return str(json.loads(body)["error"])
+    except (ValueError, KeyError, TypeError):
+        return body[:80].decode("utf-8", "replace")

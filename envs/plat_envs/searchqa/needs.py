@@ -1,0 +1,78 @@
+"""What runs of `searchqa` need beside this package: a retrieval server, files, a dataset of the hub."""
+
+from __future__ import annotations
+
+import json
+import os
+from http.client import HTTPException
+from importlib.util import find_spec
+from pathlib import Path
+
+from plat_envs.api import Need
+from plat_envs.searchqa.config import SearchQAConfig
+from plat_envs.searchqa.server_call import ask, serve_command
+
+# The published corpus and its index: 21,015,324 passages, 768 numbers of 4 bytes each.
+PUBLISHED = "the published flat index takes 64.5 GB of memory, its corpus 14 GB of disk"
+QUICKLY = 1.0  # a server that does not answer within it counts as away [seconds]
+
+
+def needs(config: SearchQAConfig) -> list[Need]:
+    """Return the server, files and dataset of this config, and whether they are here."""
+    found = []
+    if config.data == "file":
+        found += [_file(path) for path in (config.path, config.validation_path) if path]
+    if config.data == "hub":
+        found.append(_dataset(config))
+    if config.server:
+        found.append(_server(config))
+    return found
+
+
+def _file(path: str) -> Need:
+    here = Path(path).is_file()
+    return Need(
+        f"the questions in {path}", "" if here else "there is no such file", "" if here else "task.env.path=FILE"
+    )
+
+
+def _dataset(config: SearchQAConfig) -> Need:
+    what = f"the dataset {config.dataset} of the hub"
+    if find_spec("datasets") is None:
+        return Need(what, "the package datasets is not installed", "pip install 'plat[hub]'")
+    root = Path(os.environ.get("HF_HOME") or Path("~/.cache/huggingface").expanduser())
+    hub = Path(os.environ.get("HF_HUB_CACHE") or root / "hub")
+    cached = [hub / f"datasets--{config.dataset.replace('/', '--')}"]
+    cached.append(Path(os.environ.get("HF_DATASETS_CACHE") or root / "datasets") / config.dataset.replace("/", "___"))
+    if any(folder.exists() for folder in cached):
+        return Need(what)
+    return Need(
+        what, "not on this machine yet", "the first run downloads it; without a network, use task.env.data=file"
+    )
+
+
+def _server(config: SearchQAConfig) -> Need:
+    memory = "" if config.data == "generated" else f" ({PUBLISHED})"
+    what = f"a retrieval server at {config.server}{memory}"
+    found, absent = _index_of(config.server)
+    if not absent and config.index not in ("", found):
+        absent = f"it has the index {found}, not {config.index}"
+    if absent:
+        return Need(what, absent, serve_command(config))
+    return Need(
+        what if config.index else f"{what}; task.env.index={found} would make sure that its pages stay the same"
+    )
+
+
+def _index_of(server: str) -> tuple[str, str]:
+    """Return the hash that a server gives, and why it cannot be used now: "" if it can."""
+    try:
+        reply = ask(server, "GET", "/health", None, QUICKLY)
+    except (OSError, HTTPException) as error:
+        return "", f"it does not answer: {str(error) or type(error).__name__}"
+    if reply.status != 200:
+        return "", f"it answers /health with status {reply.status}"
+    try:
+        return str(json.loads(reply.body).get("hash")), ""
+    except (ValueError, AttributeError):
+        return "", "it answers /health with something else than a JSON object"
