@@ -6,6 +6,7 @@ import random
 import re
 from collections.abc import Callable
 
+from plat_envs.environment_errors import BadEnvironment
 from plat_envs.searchqa.config import LEAST_F1, SearchQAConfig
 from plat_envs.searchqa.questions import Question
 from plat_envs.searchqa.scoring import exact_match, f1
@@ -44,7 +45,8 @@ class ChatSeeker(Seeker):
         self.question = self._question_of(seed)
         self.right = self.question.answer
         self.queries: list[str] = []
-        self.found: list[Document] = []
+        self.found: list[Document] = []  # by the newest search
+        self.earlier: list[Document] = []  # the best page of each search before it
 
     @property
     def problem(self) -> str:
@@ -63,6 +65,7 @@ class ChatSeeker(Seeker):
 
     def _search(self, query: str) -> bool:
         before = self.found
+        self.earlier += before[:1]
         self.queries.append(query)
         self.found = self._retrieve(query, self.config.results or RESULTS)
         return self.found != before
@@ -72,7 +75,10 @@ class ChatSeeker(Seeker):
     def _chat(self) -> str:
         lines = [f"Question: {self.question.text}"]
         if self.queries:
-            lines += [f"Searches so far: {'; '.join(self.queries)}", self._documents()]
+            lines.append(f"Searches so far: {'; '.join(self.queries)}")
+            # A player who sees the present observation alone needs what was found before.
+            lines += [f"Found before: {text[:MOST_CHARACTERS]}" for text, _ in self.earlier]
+            lines.append(self._documents())
         return "\n".join([*lines, "Actions: search[query], finish[answer]"])
 
     def _documents(self) -> str:
@@ -92,10 +98,11 @@ class ChatSeeker(Seeker):
     # --- demonstrations -----------------------------------------------------------------------------------------------
 
     def _found_facts(self) -> list[str]:
-        """Return the facts on the way to the answer whose pages were searched for, in order."""
+        """Return the facts on the way to the answer whose pages are shown, in order, up to the first that is not."""
+        shown = {text.partition("\n")[0] for text, _ in (*self.earlier, *self.found)}
         known = []
         for page, fact in zip(self.question.path, self.question.facts, strict=True):
-            if page not in self.queries:
+            if page not in shown:
                 break
             known.append(fact)
         return known
@@ -105,28 +112,28 @@ class ChatSeeker(Seeker):
         return [f"the question names {page}" for page in self.question.path[:1]]
 
     def _good_answer(self, rng: random.Random) -> str:
-        known = len(self._found_facts())
-        if known < len(self.question.path) and self.turns_left > 1:
-            return f"search[{self.question.path[known]}]"
+        missing = self.question.path[len(self._found_facts()) :][:1]
+        if missing and missing[0] not in self.queries and self.turns_left > 1:
+            return f"search[{missing[0]}]"
         return f"finish[{self.right}]"
 
     def _random_answer(self, rng: random.Random) -> str:
-        words = re.findall(r"\w+", self.question.text)
+        words = re.findall(r"\w+", self.question.text) or ["nothing"]
         return f"{rng.choice(('search', 'finish'))}[{rng.choice(words)}]"
 
     def _facts(self, answer: str, several: bool) -> str:
         facts = [*(self._found_facts()[-1:] or self._named()), f"{self.turns_left} turns are left"]
-        return f"{' and '.join(facts if several else facts[:1])} so {answer}"
+        return f"{'; '.join(facts if several else facts[:1])}; so {answer}"
 
     def _wrong_facts(self, rng: random.Random) -> tuple[str, str]:
         answer = self._random_answer(rng)
-        return f"{self.turns_left + 1 + rng.randrange(5)} turns are left and no page fits so {answer}", answer
+        return f"{self.turns_left + 1 + rng.randrange(5)} turns are left; no page fits; so {answer}", answer
 
     def _facts_stated(self, reasoning: str) -> list[bool]:
-        stated, so, action = reasoning.rpartition(" so ")
+        stated, so, action = reasoning.rpartition("; so ")
         if not so or _ACTION.fullmatch(action) is None:
             return []
-        clauses = stated.split(" and ")
+        clauses = stated.split("; ")
         if not all(map(_CLAUSE.fullmatch, clauses)):
             return []
         true = {*self._found_facts(), *self._named(), f"{self.turns_left} turns are left"}
@@ -135,11 +142,18 @@ class ChatSeeker(Seeker):
     # --- scripted policies --------------------------------------------------------------------------------------------
 
     def blind(self) -> str:
-        """Finish without a search: with a name in the question, which answers some comparisons."""
-        return f"finish[{self.question.path[0] if self.question.path else ''}]"
+        """Finish without a search: with a name in the question, which answers half of the comparisons."""
+        return f"finish[{self._first_page()}]"
 
     def greedy(self) -> str:
-        """Search for the first page, and finish with what it says."""
+        """Search for the first page, and finish with the name on it that the question may ask for."""
+        page = self._first_page()
         if not self.queries:
-            return f"search[{self.question.path[0]}]"
-        return f"finish[{self.question.facts[0].rpartition(' is ')[2]}]"
+            return f"search[{page}]"
+        _, is_name, name = self.question.facts[0].rpartition(" is ")
+        return f"finish[{name if is_name else page}]"
+
+    def _first_page(self) -> str:
+        if not self.question.path:
+            raise BadEnvironment("real questions have no way to look ahead on", fix="data=generated")
+        return self.question.path[0]

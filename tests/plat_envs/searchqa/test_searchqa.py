@@ -173,6 +173,33 @@ def test_rows_without_an_answer_are_named(real, tmp_path):
     assert caught.value.where == real["path"]
 
 
+def test_a_comparison_shows_both_pages_and_only_shown_pages_are_facts():
+    environment = make_environment("searchqa", {"results": 1}, rendering="chat")
+    compared = stated = 0
+    for seed in range(150):
+        environment.reset(seed)
+        rng, done = random.Random(seed), False
+        while not done:
+            said = environment.demonstrate(rng, "several_facts")
+            assert environment.reasoning_level(said.partition(" </think>")[0]) == "several_facts", said
+            for fact in environment._found_facts():
+                stated += 1
+                assert fact.split()[-1] in environment._chat()
+            if len(environment.earlier) == 1 and "earlier" in environment.question.text:
+                compared += 1
+                assert all(f"{page}\n" in environment._chat() for page in environment.question.path)
+            done = environment.step(said)[2]
+    assert compared > 10 and stated > 100
+
+
+def test_real_questions_have_no_scripted_look_ahead(real):
+    environment = make_environment("searchqa", real, rendering="chat")
+    environment.reset(0)
+    for policy in (environment.blind, environment.greedy):
+        with pytest.raises(BadEnvironment, match="no way to look ahead"):
+            policy()
+
+
 def test_policies_order_in_the_chat_rendering_too():
     from plat_envs.stand_in.scripted import POLICIES, response
 
