@@ -207,3 +207,27 @@ def test_templates_are_words_of_the_vocabulary():
 def test_wrong_options(options, said):
     with pytest.raises(BadEnvironment, match=said):
         make_environment("webshop", options)
+
+
+def test_a_fixed_routine_solves_small_shops_without_comparing_items():
+    """It reads the prompt alone: docs/reproduction.md says so beside the trained policies."""
+    environment = make_environment("webshop", split="heldout")
+    solved = 0
+    for seed in range(100):
+        prompt, done = environment.reset(seed), False
+        chosen: list[str] = []
+        while not done:
+            words = prompt.split()
+            color, size, thing, limit = words[2], words[3], words[4], int(words[6])
+            if "item" in words[8:]:
+                wanted = [value for value in (color, size) if value not in chosen]
+                action = f"click {wanted[0]}" if wanted else "buy"
+                chosen += wanted[:1]
+            else:
+                rows = [words[at : at + 4] for at in range(8, 24, 4)]
+                rows = [row for row in rows if row[0].startswith("e") and row[0][1:].isdigit()]
+                cheap = [row[0] for row in rows if int(row[2]) <= limit]
+                action = f"click {cheap[0]}" if cheap else f"search {color} {size} {thing}"
+            prompt, _, done, info = environment.step(f"i will try this </think> <answer> {action} </answer>")
+        solved += info["success"]
+    assert solved >= 95
