@@ -28,14 +28,14 @@ class Sessions:
 
     def __init__(self, config: RunConfig) -> None:
         self.config = config
-        self._spec, _ = environment_of(config)
+        self._spec, self._options = environment_of(config)
         self._idle: list[tuple[str, Environment]] = []
         self.live = 0
 
     @property
     def concurrent(self) -> bool:
         """True if sessions may be stepped in several threads at once."""
-        return self._spec.concurrent
+        return self._spec.concurrent(self._options)
 
     @contextmanager
     def lease(self, split: str, count: int) -> Iterator[list[Environment]]:
