@@ -29,7 +29,7 @@ _FACTS = re.compile(r"The input is (.+?)\.( The result is (.+?)\.)?( There are (
 class ChatCoder(Episode):
     """`problem_of`: seed -> problem. Every answer that is not empty is valid.
 
-    `best_constant` is what the best constant output earns for the current problem, by the option `reward`.
+    `constant_reward` is what the best constant output earns for the current problem, by the option `reward`.
     """
 
     task = "deepcoder"
@@ -56,7 +56,7 @@ class ChatCoder(Episode):
     def step(self, text: str) -> tuple[str, float, bool, dict[str, Any]]:
         self._program = ""
         observation, reward, done, info = super().step(text)
-        measured = {"constant_reward": self.best_constant, "tricks": sorted(attempts(self._program))}
+        measured = {"constant_reward": self.constant_reward, "tricks": sorted(attempts(self._program))}
         return observation, reward, done, info | measured
 
     def _read(self, answer: str) -> tuple[list[str], bool]:
@@ -74,7 +74,7 @@ class ChatCoder(Episode):
         return share if self.config.reward == "share" else float(share == 1)
 
     @property
-    def best_constant(self) -> float:
+    def constant_reward(self) -> float:
         return self._worth(best_constant(self.given.hidden)[1])
 
     # --- the prompt ---------------------------------------------------------------------------------------------------

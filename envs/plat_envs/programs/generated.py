@@ -14,7 +14,7 @@ from plat_envs.programs.config import DeepCoderConfig
 from plat_envs.programs.families import arithmetic, counting, searches, sequences, tables, texts
 from plat_envs.programs.families.family import Family, Parameters
 from plat_envs.programs.families.forms import KINDS, as_program, contract, printed, stdin_of
-from plat_envs.programs.problem import AnyTest, Problem, best_constant
+from plat_envs.programs.problem import AnyTest, Problem
 from plat_envs.sandbox.program import Call, Test
 
 FAMILIES: dict[str, Family] = {
@@ -143,8 +143,3 @@ def generated_problem(config: DeepCoderConfig, split: str, seed: int) -> Problem
 
     assign = _family_split if config.new_programs else split_of
     return draw("deepcoder/chat", split, seed, config.shared_pool, candidates, assign)
-
-
-def best_share(problem: Problem) -> float:
-    """Return the share of the hidden tests that the best constant passes."""
-    return best_constant(problem.hidden)[1]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from functools import partial
 
 from plat_envs.api import EnvironmentSpec
-from plat_envs.data import fingerprint, is_here
+from plat_envs.data import fingerprint
 from plat_envs.environment_errors import BadEnvironment
 from plat_envs.programs.compact import CompactCoder
 from plat_envs.programs.config import DeepCoderConfig
 from plat_envs.programs.means import means, needs
+from plat_envs.programs.published import is_countable, published_problem
 from plat_envs.turns.episode import Episode
 
 
@@ -22,7 +23,6 @@ def make(config: DeepCoderConfig, split: str, rendering: str) -> Episode:
         return CompactCoder(config, split, rendering)
     from plat_envs.programs.chat import ChatCoder
     from plat_envs.programs.generated import generated_problem
-    from plat_envs.programs.published import published_problem
 
     if config.level == "limits_only":
         what = "deepcoder: limits_only is refused for programs of a language model"
@@ -41,7 +41,7 @@ SPEC = EnvironmentSpec(
     make=make,
     version="1",
     fingerprint=fingerprint,
-    countable=is_here,
+    countable=is_countable,
     plenty=512,
     concurrent=_concurrent,
     needs=needs,

@@ -1,0 +1,250 @@
+"""Problems of DeepCoder-Preview: every shape of tests, read lazily, with one sentence for each bad row."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+
+import pytest
+
+from plat_envs.api import configure, find_environment, make_environment
+from plat_envs.environment_errors import BadEnvironment
+from plat_envs.instances import SPLITS
+from plat_envs.programs import published, rows
+from plat_envs.programs.published import is_countable, problem_of_row
+from plat_envs.programs.rows import INDEX, JsonLines, file_rows, key_of
+from plat_envs.sandbox.program import Call, Test
+
+DOUBLE = "print(2 * int(input()))"
+ADD = "class Solution:\n    def add(self, a, b):\n        return a + b"
+ADD_ALONE = "def add(a, b):\n    return a + b"
+
+# Rows of our own in the shapes of the four parts of the dataset.
+LIVE_STDIN = {
+    "problem": "Print twice the number.",
+    "starter_code": "",
+    "solutions": [f"```python\n{DOUBLE}\n```"],
+    "tests": json.dumps([{"input": f"{n}\n", "output": f"{2 * n}\n", "testtype": "stdin"} for n in range(3)]),
+    "metadata": {"func_name": None},
+}
+LIVE_FUNCTION = {
+    "problem": "Add two numbers.",
+    "starter_code": "class Solution:\n    def add(self, a: int, b: int) -> int:\n        ",
+    "solutions": [ADD],
+    "tests": json.dumps([{"input": f"{n}\n{n}", "output": f"{2 * n}", "testtype": "functional"} for n in range(3)]),
+    "metadata": json.dumps({"func_name": "add"}),
+}
+PRIME_STDIN = {
+    "problem": "Print the double of a number.",
+    "solutions": [DOUBLE],
+    "tests": json.dumps([{"type": "stdin_stdout", "input": str(n), "output": str(2 * n)} for n in range(3)]),
+}
+PRIME_FUNCTION = {
+    "problem": "Add both numbers.",
+    "solutions": [ADD_ALONE],
+    "tests": json.dumps(
+        [{"type": "function_call", "fn_name": "add", "input": [n, n], "output": [2 * n]} for n in range(3)]
+    ),
+}
+TACO_STDIN = {
+    "problem": "Double it.",
+    "solutions": [DOUBLE],
+    "tests": json.dumps({"inputs": ["1", ["2"]], "outputs": ["2", ["4"]]}),
+}
+TACO_FUNCTION = {
+    "problem": "Add them up.",
+    "solutions": [ADD_ALONE],
+    "tests": json.dumps({"fn_name": "add", "inputs": [[1, 2], ["a", "b"]], "outputs": [[3], ["ab"]]}),
+}
+SHAPES = [LIVE_STDIN, LIVE_FUNCTION, PRIME_STDIN, PRIME_FUNCTION, TACO_STDIN, TACO_FUNCTION]
+
+
+def many(count=60):
+    """Rows with different problems, in all shapes."""
+    return [SHAPES[n % 6] | {"problem": f"{SHAPES[n % 6]['problem']} Number {n}."} for n in range(count)]
+
+
+def written(path, kind, content):
+    path = path / f"problems.{kind}"
+    if kind == "parquet":
+        import pyarrow
+        import pyarrow.parquet
+
+        names = {name for row in content for name in row}
+        texts = [{name: _column(row.get(name)) for name in sorted(names)} for row in content]
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(texts), path, row_group_size=7)
+    else:
+        text = json.dumps(content) if kind == "json" else "\n".join(map(json.dumps, content)) + "\n\n"
+        path.write_text(text, encoding="utf-8")
+    file_rows.cache_clear()
+    published.published_problem.cache_clear()
+    published._pool.cache_clear()
+    return str(path)
+
+
+def _column(value):
+    return json.dumps(value) if isinstance(value, dict) else value
+
+
+@pytest.mark.parametrize("row", SHAPES)
+def test_every_shape_of_tests(row):
+    problem = problem_of_row(row, "key", "all", "here")
+    kind = Call if problem.function else Test
+    assert all(isinstance(test, kind) for test in problem.hidden) and len(problem.hidden) > 1
+    assert problem.function in (None, "add") and "```" not in problem.reference
+    first = problem.hidden[1]
+    wanted = {Test: ("1", "2"), Call: ([1, 1], 2)}
+    if "TACO" not in row["problem"] and row not in (TACO_STDIN, TACO_FUNCTION):
+        values = (
+            (first.arguments, first.expected) if problem.function else (first.stdin.strip(), first.expected.strip())
+        )
+        assert values == wanted[kind]
+    elif row is TACO_FUNCTION:
+        assert (first.arguments, first.expected) == (["a", "b"], "ab")
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet", "json"])
+def test_references_of_real_problems_pass(tmp_path, kind):
+    path = written(tmp_path, kind, many(60))
+    environment = make_environment("deepcoder", {"data": "file", "path": path}, "train", "chat")
+    functions = set()
+    for seed in range(8):
+        first = environment.reset(seed)
+        assert "Number" in first and "Example" not in first
+        functions.add(environment.given.function)
+        _, reward, done, info = environment.step(environment.demonstrate(random.Random(0), "template"))
+        assert (reward, done, info["success"]) == (1.0, True, True)
+    assert functions == {None, "add"}
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_a_row_is_read_when_it_is_played(tmp_path, kind, monkeypatch):
+    path = written(tmp_path, kind, many(40))
+    content = file_rows(path)
+    assert [content.row(n)["problem"] for n in (39, 0, 7, 6)] == [many(40)[n]["problem"] for n in (39, 0, 7, 6)]
+    if kind == "jsonl":
+        assert os.path.exists(path + INDEX)
+        monkeypatch.setattr(JsonLines, "_all", lambda self: pytest.fail("the index is not used"))
+        assert JsonLines(path).keys == content.keys
+
+
+def test_a_changed_file_gets_a_new_index_and_a_damaged_index_is_made_again(tmp_path):
+    path = written(tmp_path, "jsonl", many(12))
+    assert len(file_rows(path).keys) == 12
+    written(tmp_path, "jsonl", many(13))
+    assert len(file_rows(path).keys) == 13
+    (tmp_path / f"problems.jsonl{INDEX}").write_text('{"state": 1')
+    assert len(JsonLines(path).keys) == 13
+
+
+def test_an_index_that_cannot_be_written_is_kept_in_memory(tmp_path, monkeypatch):
+    path = written(tmp_path, "jsonl", many(12))
+    monkeypatch.setattr(rows.os, "replace", lambda *_: (_ for _ in ()).throw(PermissionError()))
+    assert len(JsonLines(path).keys) == 12 and not os.path.exists(path + INDEX)
+
+
+def problems_of(path, of, **options):
+    environment = make_environment("deepcoder", {"data": "file", "path": path, **options}, of, "chat")
+    return {environment.problem for seed in range(120) if environment.reset(seed)}
+
+
+def test_splits_are_honest_unless_the_released_ones_are_asked_for(tmp_path):
+    path = written(tmp_path, "jsonl", many(120))
+    honest = {split: problems_of(path, split) for split in SPLITS if split != "base"}
+    assert sum(map(len, honest.values())) == len(set().union(*honest.values())) == 120
+    released = {split: problems_of(path, split, split="released") for split in honest}
+    assert released["train"] == released["validation"] == honest["train"]
+    assert released["heldout"] == honest["heldout"]
+
+
+def test_a_problem_is_the_same_whatever_its_white_space():
+    assert key_of({"problem": "a  b\n"}, "") == key_of({"problem": "a b"}, "") != key_of({"problem": "ab"}, "")
+
+
+def test_the_longest_15():
+    lengths = [5, 1, 9, *range(20, 40)]
+    tests = [{"input": "1" * length, "output": "x", "testtype": "stdin"} for length in lengths]
+    problem = problem_of_row(LIVE_STDIN | {"tests": tests}, "key", "longest_15", "here")
+    assert [len(test.stdin) for test in problem.hidden] == list(range(25, 40))
+
+
+def test_a_tolerance_only_where_the_problem_says_so():
+    near = {"problem": "An absolute or relative error of 1e-6 is allowed."}
+    assert problem_of_row(LIVE_STDIN | near, "", "all", "").hidden[0].tolerance == 1e-6
+    assert problem_of_row(LIVE_STDIN, "", "all", "").hidden[0].tolerance is None
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"tests": "[]"}, "has no tests"),
+        ({"tests": ""}, "has no tests"),
+        ({"tests": None}, "has no tests"),
+        ({"tests": '{"inputs": [], "outputs": []}'}, "has no tests"),
+        ({"tests": "[{"}, "cannot be read"),
+        ({"tests": '{"inputs": ["1"], "outputs": []}'}, "cannot be read"),
+        ({"tests": '[{"input": "1"}]'}, "cannot be read"),
+        ({"tests": "[3]"}, "cannot be read"),
+        ({"tests": '[{"input": "1", "output": "1", "testtype": "functional"}]', "metadata": {}}, "no name"),
+        (
+            {"tests": LIVE_STDIN["tests"][:-1] + ',{"input":"1","output":"1","testtype":"functional"}]'},
+            "and some do not",
+        ),
+    ],
+)
+def test_a_bad_row_is_named(tmp_path, change, said):
+    path = written(tmp_path, "jsonl", [LIVE_STDIN | change])
+    environment = make_environment("deepcoder", {"data": "file", "path": path}, _split_of_first(path), "chat")
+    with pytest.raises(BadEnvironment, match=said) as raised:
+        environment.reset(0)
+    assert f"{path}: row 0" in str(raised.value) and "\n" not in str(raised.value)
+
+
+def _split_of_first(path):
+    from plat_envs.instances import split_of
+
+    split = split_of(file_rows(path).keys[0])
+    return "train" if split == "base" else split
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "said"),
+    [
+        ("jsonl", "{", "no JSON"),
+        ("jsonl", "3", "no JSON object"),
+        ("jsonl", '{"problem": ""}', "without the text `problem`"),
+        ("parquet", "no parquet", "cannot read the data"),
+        ("jsonl", "", "no usable row"),
+    ],
+)
+def test_a_bad_file_is_one_message(tmp_path, kind, content, said):
+    path = written(tmp_path, "jsonl", many(1)).replace("jsonl", kind)
+    with open(path, "w") as file:
+        file.write(content)
+    file_rows.cache_clear()
+    with pytest.raises(BadEnvironment, match=said):
+        make_environment("deepcoder", {"data": "file", "path": path}, "train", "chat").reset(0)
+
+
+def test_a_missing_file_and_data_that_do_not_fit():
+    with pytest.raises(BadEnvironment, match="No such file"):
+        make_environment("deepcoder", {"data": "file", "path": "/nowhere.jsonl"}, "train", "chat").reset(0)
+    with pytest.raises(BadEnvironment, match="no compact rendering"):
+        make_environment("deepcoder", {"data": "file", "path": "/nowhere.jsonl"})
+    with pytest.raises(BadEnvironment, match="path is empty"):
+        make_environment("deepcoder", {"data": "file"}, rendering="chat")
+
+
+def test_planning_reads_no_large_file_and_names_the_files(tmp_path, monkeypatch):
+    path = written(tmp_path, "jsonl", many(3))
+    spec = find_environment("deepcoder")
+    config = configure(spec, {"data": "file", "path": path})
+    assert is_countable(config) and spec.fingerprint(config)["data_sha256"]
+    monkeypatch.setattr(published, "LARGEST_COUNTED", 10)
+    assert not is_countable(config) and not is_countable(configure(spec, {"data": "hub"}))
+    assert [need.absent for need in spec.needs(config)] == [""]
+    (need,) = spec.needs(configure(spec, {"data": "file", "path": "/nowhere.jsonl"}))
+    assert need.absent and "task.env.path" in need.fix
+    (need,) = spec.needs(configure(spec, {"data": "hub"}))
+    assert "DeepCoder-Preview" in need.what
