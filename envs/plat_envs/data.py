@@ -141,4 +141,5 @@ def _hash(path: str) -> str:
         about = Path(path).stat()
         return _file_hash(path, about.st_size, about.st_mtime_ns)
     except OSError as error:
-        raise BadEnvironment(f"cannot read the data: {error}", where=path) from None
+        fix = "name a file that is here, e.g. task.env.path=FILE, or use generated data"
+        raise BadEnvironment(f"cannot read the data: {error}", where=path, fix=fix) from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from plat_envs.api import Need
 from plat_envs.environment_errors import BadEnvironment
@@ -46,5 +45,4 @@ def needs(config: DeepCoderConfig) -> list[Need]:
         return []
     if config.data == "hub":
         return [Need(f"the dataset {config.dataset} of the Hugging Face hub, or its local cache")]
-    absent = "" if Path(config.path).is_file() else "there is no such file"
-    return [Need(f"the problems in {config.path}", absent, absent and "task.env.path=FILE, a .parquet or .jsonl file")]
+    return [Need(f"the problems in {config.path}")]  # a file that is not there has no run

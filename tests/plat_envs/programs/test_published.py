@@ -243,8 +243,8 @@ def test_planning_reads_no_large_file_and_names_the_files(tmp_path, monkeypatch)
     assert is_countable(config) and spec.fingerprint(config)["data_sha256"]
     monkeypatch.setattr(published, "LARGEST_COUNTED", 10)
     assert not is_countable(config) and not is_countable(configure(spec, {"data": "hub"}))
-    assert [need.absent for need in spec.needs(config)] == [""]
-    (need,) = spec.needs(configure(spec, {"data": "file", "path": "/nowhere.jsonl"}))
-    assert need.absent and "task.env.path" in need.fix
+    assert path in spec.needs(config)[0].what
+    with pytest.raises(BadEnvironment, match=r"No such file.*task\.env\.path=FILE"):
+        spec.fingerprint(configure(spec, {"data": "file", "path": "/nowhere.jsonl"}))
     (need,) = spec.needs(configure(spec, {"data": "hub"}))
     assert "DeepCoder-Preview" in need.what

@@ -16,6 +16,7 @@ from plat.trainer.environments import environment_of, needs_of_task
 from plat.trainer.run_config import RunConfig
 from plat.trainer.validation import check_iteration, check_stand_in, idle_keys
 from plat.words.metric_names import METRICS
+from plat_envs.environment_errors import BadEnvironment
 
 
 def validate(config: RunConfig) -> RunConfig:
@@ -33,9 +34,15 @@ def validate(config: RunConfig) -> RunConfig:
 
 
 def task_identity(config: RunConfig) -> dict[str, Any]:
-    """Return {"environment": version, "data": fingerprint} of a run's environment, a part of the run's identity."""
+    """Return {"environment": version, "data": fingerprint} of a run's environment, a part of the run's identity.
+
+    Raises SpecError if a file of the environment cannot be read.
+    """
     spec, options = environment_of(config)
-    return {"environment": spec.version, "data": spec.fingerprint(options)}
+    try:
+        return {"environment": spec.version, "data": spec.fingerprint(options)}
+    except BadEnvironment as error:
+        raise SpecError(error.what, where=error.where or "task", fix=error.fix) from error
 
 
 def _fingerprint(config: RunConfig) -> dict[str, Any]:
