@@ -91,8 +91,8 @@ class ChatCoder(Episode):
         return _fenced(self.given.reference or self._constant())
 
     def _random_answer(self, rng: random.Random) -> str:
-        """Return a wrong program of the family in one of four cases, else a constant of little thought."""
-        if self.given.wrong and rng.random() < 0.25:
+        """Return a wrong program of the family in one of ten cases, else a constant of little thought."""
+        if self.given.wrong and rng.random() < 0.1:
             return _fenced(rng.choice(self.given.wrong))
         return _fenced(self.given.constant(rng.choice((0, 1, "", -1))))
 

@@ -136,8 +136,13 @@ def test_a_reasoning_has_the_level_of_its_demonstration():
 
 
 def test_policies_order_by_reward():
-    environment, seeds = fixed_instances("deepcoder", {}, "heldout", 20, "chat")
-    results = [played(environment, seeds, policy) for policy in POLICIES]
+    _, seeds = fixed_instances("deepcoder", {}, "heldout", 32, "chat")
+
+    def result(policy, seed):
+        return played(environment_of("heldout"), [seed], policy)[0]
+
+    with ThreadPoolExecutor(32) as threads:
+        results = [list(threads.map(result, [policy] * len(seeds), seeds)) for policy in POLICIES]
     means = [sum(reward for _, reward in result) / len(result) for result in results]
     assert means[0] + 0.05 < means[1] and means[1] + 0.2 < means[2] < 0.95 and means[3] == 1
     assert [sum(success for success, _ in result) for result in results[1:3]] == [0, 0]
