@@ -13,14 +13,14 @@ from plat_envs.api import configure, find_environment, make_environment
 from plat_envs.capabilities import LEVELS
 from plat_envs.environment_errors import BadEnvironment
 from plat_envs.instances import SPLITS, evaluation_seeds
-from plat_envs.policies import fixed_instances, main, played
+from plat_envs.policies import fixed_instances, main
 from plat_envs.programs import grader
 from plat_envs.programs.generated import FAMILIES
 from plat_envs.programs.problem import Problem, best_constant
 from plat_envs.sandbox import levels
 from plat_envs.sandbox.program import Call, Test
 from plat_envs.sandbox.sandbox import Sandbox
-from plat_envs.stand_in.scripted import POLICIES
+from plat_envs.stand_in.scripted import POLICIES, response
 
 DOUBLE = Problem("double", "Print the double.", None, None, tuple(Test(str(n), str(2 * n)) for n in (1, 2, 2, 5)))
 PLUS = Problem("plus", "Add.", "plus", None, (Call([1, 2], 3), Call([2, 2], 4)))
@@ -139,7 +139,10 @@ def test_policies_order_by_reward():
     _, seeds = fixed_instances("deepcoder", {}, "heldout", 32, "chat")
 
     def result(policy, seed):
-        return played(environment_of("heldout"), [seed], policy)[0]
+        environment = environment_of("heldout")
+        environment.reset(seed)
+        _, reward, _, info = environment.step(response(environment, policy, random.Random(seed)))
+        return info["success"], reward
 
     with ThreadPoolExecutor(32) as threads:
         results = [list(threads.map(result, [policy] * len(seeds), seeds)) for policy in POLICIES]
