@@ -22,7 +22,10 @@ def test_the_footnote_on_frozen_lake_says_what_a_blind_policy_wins():
     assert f"blind to holes wins {share:.1f} % of the 256 validation maps" in paper
 
 
-@pytest.mark.parametrize("task", ["Sokoban", "FrozenLake", "MetaMathQA", "Countdown", "WebShop", "SearchQA", "DeepCoder", "Bandit", "reasoning-gym"])
+@pytest.mark.parametrize(
+    "task",
+    ["Sokoban", "FrozenLake", "MetaMathQA", "Countdown", "WebShop", "SearchQA", "DeepCoder", "Bandit", "reasoning-gym"],
+)
 def test_every_option_of_a_task_is_listed_with_its_default(task):
     page = (ROOT / "docs" / "tasks.md").read_text(encoding="utf-8")
     section = page.partition(f"\n## {task}\n")[2].partition("\n## ")[0]
