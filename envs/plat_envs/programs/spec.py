@@ -26,7 +26,7 @@ def make(config: DeepCoderConfig, split: str, rendering: str) -> Episode:
 
     if config.level == "limits_only":
         what = "deepcoder: limits_only is refused for programs of a language model"
-        raise BadEnvironment(what, fix="sandbox: auto, or rendering: compact, which runs no program")
+        raise BadEnvironment(what, where="task.env.sandbox", fix="auto, or rendering: compact, which runs no program")
     problem_of = generated_problem if config.data == "generated" else published_problem
     return ChatCoder(config, split, rendering, partial(problem_of, config, split))
 
