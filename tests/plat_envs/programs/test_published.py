@@ -248,3 +248,28 @@ def test_planning_reads_no_large_file_and_names_the_files(tmp_path, monkeypatch)
         spec.fingerprint(configure(spec, {"data": "file", "path": "/nowhere.jsonl"}))
     (need,) = spec.needs(configure(spec, {"data": "hub"}))
     assert "DeepCoder-Preview" in need.what
+
+
+def test_rows_of_the_hub(monkeypatch):
+    """The parts are joined, and only the columns that are used are kept."""
+    datasets = pytest.importorskip("datasets")
+    content = [row | {"other": "x", "metadata": _column(row.get("metadata"))} for row in many(60)]
+    parts = {"one": content[:30], "two": content[30:]}
+    asked = []
+
+    def load_dataset(name, part, split, revision):
+        asked.append((name, part, split, revision))
+        return datasets.Dataset.from_list(parts[part])
+
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    published._hub_rows.cache_clear()
+    options = {"data": "hub", "dataset": "a/b", "subsets": "one,two", "revision": "r"}
+    environment = make_environment("deepcoder", options, "train", "chat")
+    environment.reset(3)
+    _, reward, _, _ = environment.step(environment.demonstrate(random.Random(0), "template"))
+    assert reward == 1.0 and asked == [("a/b", part, "train", "r") for part in parts]
+    monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: (_ for _ in ()).throw(OSError("no network")))
+    published._hub_rows.cache_clear()
+    published._pool.cache_clear()
+    with pytest.raises(BadEnvironment, match=r"no network.*HF_HOME"):
+        make_environment("deepcoder", options | {"revision": "s"}, "train", "chat").reset(0)
