@@ -1,10 +1,11 @@
-"""Problems of DeepCoder-Preview: every shape of tests, read lazily, with one sentence for each bad row."""
+"""Problems of DeepCoder-Preview: read when they are played, and split by their hashes."""
 
 from __future__ import annotations
 
 import json
 import os
 import random
+from pathlib import Path
 
 import pytest
 
@@ -12,52 +13,12 @@ from plat_envs.api import configure, find_environment, make_environment
 from plat_envs.environment_errors import BadEnvironment
 from plat_envs.instances import SPLITS
 from plat_envs.programs import published, rows
-from plat_envs.programs.published import is_countable, problem_of_row
+from plat_envs.programs.published import is_countable
 from plat_envs.programs.rows import INDEX, JsonLines, file_rows, key_of
-from plat_envs.sandbox.program import Call, Test
 
-DOUBLE = "print(2 * int(input()))"
-ADD = "class Solution:\n    def add(self, a, b):\n        return a + b"
-ADD_ALONE = "def add(a, b):\n    return a + b"
-
-# Rows of our own in the shapes of the four parts of the dataset.
-LIVE_STDIN = {
-    "problem": "Print twice the number.",
-    "starter_code": "",
-    "solutions": [f"```python\n{DOUBLE}\n```"],
-    "tests": json.dumps([{"input": f"{n}\n", "output": f"{2 * n}\n", "testtype": "stdin"} for n in range(3)]),
-    "metadata": {"func_name": None},
-}
-LIVE_FUNCTION = {
-    "problem": "Add two numbers.",
-    "starter_code": "class Solution:\n    def add(self, a: int, b: int) -> int:\n        ",
-    "solutions": [ADD],
-    "tests": json.dumps([{"input": f"{n}\n{n}", "output": f"{2 * n}", "testtype": "functional"} for n in range(3)]),
-    "metadata": json.dumps({"func_name": "add"}),
-}
-PRIME_STDIN = {
-    "problem": "Print the double of a number.",
-    "solutions": [DOUBLE],
-    "tests": json.dumps([{"type": "stdin_stdout", "input": str(n), "output": str(2 * n)} for n in range(3)]),
-}
-PRIME_FUNCTION = {
-    "problem": "Add both numbers.",
-    "solutions": [ADD_ALONE],
-    "tests": json.dumps(
-        [{"type": "function_call", "fn_name": "add", "input": [n, n], "output": [2 * n]} for n in range(3)]
-    ),
-}
-TACO_STDIN = {
-    "problem": "Double it.",
-    "solutions": [DOUBLE],
-    "tests": json.dumps({"inputs": ["1", ["2"]], "outputs": ["2", ["4"]]}),
-}
-TACO_FUNCTION = {
-    "problem": "Add them up.",
-    "solutions": [ADD_ALONE],
-    "tests": json.dumps({"fn_name": "add", "inputs": [[1, 2], ["a", "b"]], "outputs": [[3], ["ab"]]}),
-}
-SHAPES = [LIVE_STDIN, LIVE_FUNCTION, PRIME_STDIN, PRIME_FUNCTION, TACO_STDIN, TACO_FUNCTION]
+# Rows of our own in the shapes of the parts of the dataset.
+ROWS = json.loads(Path(__file__).with_name("published_rows.json").read_text(encoding="utf-8"))
+SHAPES = list(ROWS.values())
 
 
 def many(count=60):
@@ -85,23 +46,6 @@ def written(path, kind, content):
 
 def _column(value):
     return json.dumps(value) if isinstance(value, dict) else value
-
-
-@pytest.mark.parametrize("row", SHAPES)
-def test_every_shape_of_tests(row):
-    problem = problem_of_row(row, "key", "all", "here")
-    kind = Call if problem.function else Test
-    assert all(isinstance(test, kind) for test in problem.hidden) and len(problem.hidden) > 1
-    assert problem.function in (None, "add") and "```" not in problem.reference
-    first = problem.hidden[1]
-    wanted = {Test: ("1", "2"), Call: ([1, 1], 2)}
-    if "TACO" not in row["problem"] and row not in (TACO_STDIN, TACO_FUNCTION):
-        values = (
-            (first.arguments, first.expected) if problem.function else (first.stdin.strip(), first.expected.strip())
-        )
-        assert values == wanted[kind]
-    elif row is TACO_FUNCTION:
-        assert (first.arguments, first.expected) == (["a", "b"], "ab")
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet", "json"])
@@ -162,52 +106,6 @@ def test_a_problem_is_the_same_whatever_its_white_space():
     assert key_of({"problem": "a  b\n"}, "") == key_of({"problem": "a b"}, "") != key_of({"problem": "ab"}, "")
 
 
-def test_the_longest_15():
-    lengths = [5, 1, 9, *range(20, 40)]
-    tests = [{"input": "1" * length, "output": "x", "testtype": "stdin"} for length in lengths]
-    problem = problem_of_row(LIVE_STDIN | {"tests": tests}, "key", "longest_15", "here")
-    assert [len(test.stdin) for test in problem.hidden] == list(range(25, 40))
-
-
-def test_a_tolerance_only_where_the_problem_says_so():
-    near = {"problem": "An absolute or relative error of 1e-6 is allowed."}
-    assert problem_of_row(LIVE_STDIN | near, "", "all", "").hidden[0].tolerance == 1e-6
-    assert problem_of_row(LIVE_STDIN, "", "all", "").hidden[0].tolerance is None
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"tests": "[]"}, "has no tests"),
-        ({"tests": ""}, "has no tests"),
-        ({"tests": None}, "has no tests"),
-        ({"tests": '{"inputs": [], "outputs": []}'}, "has no tests"),
-        ({"tests": "[{"}, "cannot be read"),
-        ({"tests": '{"inputs": ["1"], "outputs": []}'}, "cannot be read"),
-        ({"tests": '[{"input": "1"}]'}, "cannot be read"),
-        ({"tests": "[3]"}, "cannot be read"),
-        ({"tests": '[{"input": "1", "output": "1", "testtype": "functional"}]', "metadata": {}}, "no name"),
-        (
-            {"tests": LIVE_STDIN["tests"][:-1] + ',{"input":"1","output":"1","testtype":"functional"}]'},
-            "and some do not",
-        ),
-    ],
-)
-def test_a_bad_row_is_named(tmp_path, change, said):
-    path = written(tmp_path, "jsonl", [LIVE_STDIN | change])
-    environment = make_environment("deepcoder", {"data": "file", "path": path}, _split_of_first(path), "chat")
-    with pytest.raises(BadEnvironment, match=said) as raised:
-        environment.reset(0)
-    assert f"{path}: row 0" in str(raised.value) and "\n" not in str(raised.value)
-
-
-def _split_of_first(path):
-    from plat_envs.instances import split_of
-
-    split = split_of(file_rows(path).keys[0])
-    return "train" if split == "base" else split
-
-
 @pytest.mark.parametrize(
     ("kind", "content", "said"),
     [
@@ -248,6 +146,12 @@ def test_planning_reads_no_large_file_and_names_the_files(tmp_path, monkeypatch)
         spec.fingerprint(configure(spec, {"data": "file", "path": "/nowhere.jsonl"}))
     (need,) = spec.needs(configure(spec, {"data": "hub"}))
     assert "DeepCoder-Preview" in need.what
+
+
+def test_a_row_without_tests_stops_the_run_with_its_number(tmp_path):
+    path = written(tmp_path, "jsonl", [row | {"tests": "[]"} for row in many(12)])
+    with pytest.raises(BadEnvironment, match=r"has no tests \| .*problems.jsonl: row \d+ \|"):
+        make_environment("deepcoder", {"data": "file", "path": path}, "train", "chat").reset(0)
 
 
 def test_rows_of_the_hub(monkeypatch):
