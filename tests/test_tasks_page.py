@@ -22,12 +22,15 @@ def test_the_footnote_on_frozen_lake_says_what_a_blind_policy_wins():
     assert f"blind to holes wins {share:.1f} % of the 256 validation maps" in paper
 
 
-@pytest.mark.parametrize("task", ["Sokoban", "FrozenLake", "MetaMathQA", "Countdown", "WebShop"])
+@pytest.mark.parametrize(
+    "task",
+    ["Sokoban", "FrozenLake", "MetaMathQA", "Countdown", "WebShop", "SearchQA", "DeepCoder", "Bandit", "reasoning-gym"],
+)
 def test_every_option_of_a_task_is_listed_with_its_default(task):
     page = (ROOT / "docs" / "tasks.md").read_text(encoding="utf-8")
     section = page.partition(f"\n## {task}\n")[2].partition("\n## ")[0]
     listed = dict(re.findall(r"^\| `(\w+)` \| `?(.*?)`? ?\|", section, flags=re.M))
-    config = find_environment(task.lower()).config_type
+    config = find_environment(task.lower().replace("-", "_")).config_type
     defaults = {field.name: field.default for field in dataclasses.fields(config)}
     shown = {name: value if isinstance(value, str) else json.dumps(value) for name, value in defaults.items()}
     assert listed == shown

@@ -54,6 +54,8 @@ class Environment(Protocol):
             actions       int, how many actions of this turn were executed
             moves         int, how many of them changed the state; in a text task an answer that was accepted as valid
                           is one move
+            constant_reward   optional float, what the best answer that ignores the input earns for this problem
+            tricks            optional list of names, what a program tries beside its problem (`plat_envs.sandbox.hack`)
         An environment that leaves out `actions` or `moves` is taken to have executed one action, which was a move, in
         each turn with a valid format.
         """
@@ -76,6 +78,16 @@ class Need:
     fix: str = ""
 
 
+class Means(Protocol):
+    """Something of the machine that decides how episodes end, such as a sandbox."""
+
+    def need(self) -> Need:
+        """Return what it is, and whether this machine has it."""
+
+    def facts(self) -> dict[str, str | int]:
+        """Try it, and return what a run records about it. Raises BadEnvironment if it cannot be had."""
+
+
 @dataclass(frozen=True)
 class EnvironmentSpec:
     """The specification of an environment. The module that defines one imports nothing heavy.
@@ -91,6 +103,7 @@ class EnvironmentSpec:
                  file makes new runs
     concurrent   config -> True if sessions may be used in several threads at once, e.g. because they wait for a server
     needs        config -> what its runs need beside this package, for `plat plan`
+    means        (config, rendering) -> what of the machine decides how its episodes end; None: nothing
     """
 
     name: str
@@ -103,6 +116,7 @@ class EnvironmentSpec:
     code: str | None = None
     concurrent: Callable[[Any], bool] = lambda config: False
     needs: Callable[[Any], Sequence[Need]] = lambda config: ()
+    means: Callable[[Any, str], Means | None] = lambda config, rendering: None
 
 
 @lru_cache(maxsize=4)

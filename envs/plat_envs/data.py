@@ -42,10 +42,10 @@ def read_rows(path: str) -> list[Row]:
         if file.suffix == ".parquet":
             import pyarrow.parquet
 
-            with _open(file) as opened:
+            with open_regular(file) as opened:
                 rows: list[Row] = pyarrow.parquet.read_table(opened).to_pylist()
         else:
-            with _open(file) as opened:
+            with open_regular(file) as opened:
                 text = opened.read().decode("utf-8")
             if text.lstrip().startswith("["):
                 rows = json.loads(text)
@@ -60,7 +60,7 @@ def read_rows(path: str) -> list[Row]:
     return rows
 
 
-def _open(path: str | Path) -> BufferedReader:
+def open_regular(path: str | Path) -> BufferedReader:
     """Open a regular file to read its bytes. Raises OSError for others: reading a pipe may never end."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -118,7 +118,7 @@ def of_split(task: str, items: list[Item], key: Callable[[Item], str], split: st
 
 @lru_cache(maxsize=16)
 def _file_hash(path: str, size: int, changed: int) -> str:
-    with _open(path) as file:
+    with open_regular(path) as file:
         return file_digest(file, "sha256").hexdigest()
 
 
@@ -146,4 +146,5 @@ def _hash(path: str) -> str:
         return _file_hash(path, about.st_size, about.st_mtime_ns)
     except OSError as error:
         what = f"cannot read the data: {error.strerror or error}"
-        raise BadEnvironment(what, where=path, fix="check the path, or data: generated") from None
+        fix = "name a file that is here, e.g. task.env.path=FILE, or use generated data"
+        raise BadEnvironment(what, where=path, fix=fix) from None

@@ -1,7 +1,8 @@
 """Measure the scripted policies: `python -m plat_envs.policies [TASK,...] [key=value ...] [--markdown]`.
 
 Prints the success of every policy of `plat_envs.stand_in.scripted` with its 95 % interval (Wilson), for some tasks or
-for all. The instances and slips are those of an evaluation of a run.
+for all; with `--reward` the mean reward of an episode with its 95 % interval (normal). The instances and slips are those
+of an evaluation of a run.
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ from __future__ import annotations
 import argparse
 import random
 import sys
-from collections.abc import Mapping, Sequence
-from statistics import NormalDist
+from collections.abc import Callable, Mapping, Sequence
+from statistics import NormalDist, fmean, stdev
 
-from plat_envs.api import configure, find_environment
+from plat_envs.api import RENDERINGS, configure, find_environment
 from plat_envs.environment_errors import BadEnvironment
 from plat_envs.instances import SPLITS, evaluation_seeds
 from plat_envs.show import read_option
@@ -34,13 +35,15 @@ ROWS: tuple[tuple[str, Mapping[str, object]], ...] = (
 )
 
 
-def fixed_instances(task: str, options: Mapping[str, object], split: str, count: int) -> tuple[Episode, list[int]]:
+def fixed_instances(
+    task: str, options: Mapping[str, object], split: str, count: int, rendering: str = "compact"
+) -> tuple[Episode, list[int]]:
     """Return environment and instance seeds of an evaluation of `count` instances.
 
     Raises BadEnvironment for a wrong task or option, an environment that is no `Episode`, and too few problems.
     """
     spec = find_environment(task)
-    environment = spec.make(configure(spec, options), split, "compact")
+    environment = spec.make(configure(spec, options), split, rendering)
     if not isinstance(environment, Episode):
         raise BadEnvironment(f"no policy is written for {task}", where="plat_envs/stand_in/scripted.py")
     seeds = evaluation_seeds(environment, EVAL_SEED, count)
@@ -52,14 +55,19 @@ def fixed_instances(task: str, options: Mapping[str, object], split: str, count:
 
 def successes(environment: Episode, seeds: Sequence[int], policy: str) -> list[bool]:
     """Return for each instance True if the policy solves it; instance n has noise n, as in an evaluation."""
-    solved = []
+    return [solved for solved, _ in played(environment, seeds, policy)]
+
+
+def played(environment: Episode, seeds: Sequence[int], policy: str) -> list[tuple[bool, float]]:
+    """Return for each instance whether the policy solves it, and its summed reward."""
+    results = []
     for number, seed in enumerate(seeds):
-        rng = random.Random(f"{policy}/{number}")
+        rng, total = random.Random(f"{policy}/{number}"), 0.0
         environment.reset(seed, noise=number)
         while not environment.done:
-            environment.step(response(environment, policy, rng))
-        solved.append(environment.success)
-    return solved
+            total += environment.step(response(environment, policy, rng))[1]
+        results.append((environment.success, total))
+    return results
 
 
 def wilson(solved: int, count: int, level: float = 0.95) -> tuple[float, float]:
@@ -71,16 +79,32 @@ def wilson(solved: int, count: int, level: float = 0.95) -> tuple[float, float]:
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
-def table(rows: Sequence[tuple[str, Mapping[str, object]]], split: str, count: int) -> list[list[str]]:
-    """Return a heading, and for each (task, options) a line: the policies' success in percent, `61.2 [57.0, 65.3]`."""
+def success_cell(results: Sequence[tuple[bool, float]]) -> str:
+    """Return the share of solved instances in percent with its interval, e.g. `61.2 [57.0, 65.3]`."""
+    solved, count = sum(success for success, _ in results), len(results)
+    low, high = wilson(solved, count)
+    return f"{100 * solved / count:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
+
+
+def reward_cell(results: Sequence[tuple[bool, float]]) -> str:
+    """Return the mean of the rewards with its interval, e.g. `0.24 [0.21, 0.27]`."""
+    rewards = [reward for _, reward in results]
+    half = NormalDist().inv_cdf(0.975) * stdev(rewards) / len(rewards) ** 0.5 if len(rewards) > 1 else 0.0
+    return f"{fmean(rewards):.2f} [{fmean(rewards) - half:.2f}, {fmean(rewards) + half:.2f}]"
+
+
+def table(
+    rows: Sequence[tuple[str, Mapping[str, object]]],
+    split: str,
+    count: int,
+    rendering: str = "compact",
+    cell: Callable[[Sequence[tuple[bool, float]]], str] = success_cell,
+) -> list[list[str]]:
+    """Return a heading, and for each (task, options) a line with a cell for each policy."""
     lines = [["task", *POLICIES]]
     for task, options in rows:
-        environment, seeds = fixed_instances(task, options, split, count)
-        cells = []
-        for policy in POLICIES:
-            solved = sum(successes(environment, seeds, policy))
-            low, high = wilson(solved, count)
-            cells.append(f"{100 * solved / count:.1f} [{100 * low:.1f}, {100 * high:.1f}]")
+        environment, seeds = fixed_instances(task, options, split, count, rendering)
+        cells = [cell(played(environment, seeds, policy)) for policy in POLICIES]
         lines.append([" ".join([task, *(f"{name}={value}" for name, value in options.items())]), *cells])
     return lines
 
@@ -100,6 +124,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("options", nargs="*", help="options of its environment, key=value")
     parser.add_argument("--instances", type=int, default=512, metavar="N", help="how many (default 512)")
     parser.add_argument("--split", choices=SPLITS, default="heldout", help="(default heldout)")
+    parser.add_argument("--rendering", choices=RENDERINGS, default="compact", help="(default compact)")
+    parser.add_argument("--reward", action="store_true", help="the mean reward in place of the success")
     parser.add_argument("--markdown", action="store_true", help="a Markdown table")
     given = parser.parse_intermixed_args(arguments)
     try:
@@ -107,7 +133,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise BadEnvironment(f"{given.instances} instances cannot be played", fix="--instances 512")
         options = dict(map(read_option, given.options))
         rows = [(task, options) for task in given.task.split(",")] if given.task else ROWS
-        print(as_text(table(rows, given.split, given.instances), given.markdown))
+        cell = reward_cell if given.reward else success_cell
+        print(as_text(table(rows, given.split, given.instances, given.rendering, cell), given.markdown))
     except BadEnvironment as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

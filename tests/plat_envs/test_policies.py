@@ -17,7 +17,7 @@ from plat_envs.instances import distinct_seeds
 from plat_envs.policies import ROWS, fixed_instances, main, successes, wilson
 from plat_envs.stand_in.scripted import POLICIES, response
 
-TASKS = ("sokoban", "frozenlake", "metamathqa", "countdown", "searchqa", "webshop")
+TASKS = ("sokoban", "frozenlake", "metamathqa", "countdown", "searchqa", "webshop", "deepcoder")
 COUNT = 256
 every_task = pytest.mark.parametrize("task", TASKS)
 
@@ -54,7 +54,8 @@ def test_evaluation_sets_hold_distinct_problems(task, split):
     assert len({environment.reset(seed) and environment.problem for seed in seeds}) == 512
 
 
-@every_task
+# On deepcoder a constant solves nothing, and earns a part of the reward: programs/test_compact.py, test_chat.py.
+@pytest.mark.parametrize("task", [task for task in TASKS if task != "deepcoder"])
 def test_the_optimal_policy_solves_nearly_everything_and_the_random_one_little(task):
     success = shares(task)
     assert success["optimal"] >= 0.98 and success["random"] <= 0.25
@@ -76,6 +77,15 @@ def test_every_response_is_well_formed(task, policy):
         environment.reset(seed)
         while not environment.done:
             assert environment.step(response(environment, policy, random.Random(seed)))[3]["format_valid"]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_response_of_deepcoder_in_chat_is_well_formed(policy):
+    environment, seeds = fixed_instances("deepcoder", {}, "train", 4, "chat")
+    for seed in seeds:
+        environment.reset(seed)
+        _, reward, done, info = environment.step(response(environment, policy, random.Random(seed)))
+        assert done and info["format_valid"] and info["success"] == (policy == "optimal") == (reward == 1)
 
 
 def test_sums_of_numbers():
@@ -129,7 +139,7 @@ def test_the_command_prints_one_task_or_all(capsys):
     assert main(["--instances", "8", "--markdown"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(ROWS) + 2 and lines[1] == "|---|---|---|---|---|"
-    assert {line.split()[1] for line in lines[2:]} == {*TASKS, "deepcoder", "bandit"}
+    assert {line.split()[1] for line in lines[2:]} == {*TASKS, "bandit"}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,9 @@ import pytest
 from plat_envs.show import main
 
 
-@pytest.mark.parametrize("task", ["sokoban", "frozenlake", "countdown", "metamathqa", "searchqa", "webshop"])
+@pytest.mark.parametrize(
+    "task", ["sokoban", "frozenlake", "countdown", "metamathqa", "searchqa", "webshop", "deepcoder"]
+)
 @pytest.mark.parametrize("rendering", ["compact", "chat"])
 def test_shows_a_solved_episode(capsys, task, rendering):
     assert main([task, "--seed", "3", "--split", "validation", "--rendering", rendering, "format_penalty=-0.2"]) == 0
@@ -30,6 +32,7 @@ def test_importing_environments_imports_nothing_heavy():
         "import sys, plat_envs.games.sokoban, plat_envs.games.frozenlake, plat_envs.questions.countdown;"
         "import plat_envs.questions.metamathqa;"
         "import plat_envs.shop.spec, plat_envs.searchqa.spec, plat_envs.stand_in.scripted;"
+        "import plat_envs.programs.spec, plat_envs.programs.chat, plat_envs.programs.generated;"
         "heavy = {'torch', 'plat', 'gymnasium', 'datasets', 'pyarrow', 'numpy', 'pandas'} & set(sys.modules);"
         "assert not heavy, heavy"
     )

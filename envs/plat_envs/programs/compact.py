@@ -10,6 +10,7 @@ import ast
 import random
 import re
 from collections import Counter
+from typing import Any
 
 from plat_envs.programs.config import DeepCoderConfig
 from plat_envs.programs.evaluator import equal, parse, run
@@ -46,7 +47,11 @@ class CompactCoder(Episode):
 
     @property
     def problem(self) -> str:
-        return f"{self.given.program} {sorted(self.given.tests[:SHOWN], key=str)}"
+        return f"{self.given.program} {self.given.tests[:SHOWN]}"  # in their order, which decides the split too
+
+    def step(self, text: str) -> tuple[str, float, bool, dict[str, Any]]:
+        observation, reward, done, info = super().step(text)
+        return observation, reward, done, info | {"constant_reward": self.constant_reward}
 
     def _read(self, answer: str) -> tuple[list[ast.expr], bool]:
         program = parse(answer)
@@ -55,8 +60,11 @@ class CompactCoder(Episode):
     def _play(self, action: ast.expr) -> tuple[float, bool, bool]:
         passed = [equal(run(action, x), wanted) for x, wanted in self.given.tests]
         self.success = all(passed)
-        share = sum(passed) / len(passed)
-        return share if self.config.reward == "share" else float(self.success), True, self.success
+        return self._worth(sum(passed) / len(passed)), True, self.success
+
+    def _worth(self, share: float) -> float:
+        """Return the reward of a program that passes this share of the tests."""
+        return share if self.config.reward == "share" else float(share == 1)
 
     # --- the prompt ---------------------------------------------------------------------------------------------------
 
@@ -112,6 +120,12 @@ class CompactCoder(Episode):
         """Return the value that most tests have; of several, that of the earliest test."""
         counts = Counter(repr(wanted) for _, wanted in self.given.tests)
         return max((wanted for _, wanted in self.given.tests), key=lambda wanted: counts[repr(wanted)])
+
+    @property
+    def constant_reward(self) -> float:
+        """What the best constant earns for the current problem."""
+        wanted = [repr(result) for _, result in self.given.tests]
+        return self._worth(wanted.count(repr(self.best_constant())) / len(wanted))
 
     def blind(self) -> str:
         """Return the constant that passes most tests."""

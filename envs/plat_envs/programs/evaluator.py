@@ -12,10 +12,12 @@ import operator
 import warnings
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from threading import Lock
 from typing import Any, TypeAlias
 
 MOST_CHARACTERS, MOST_STEPS = 300, 2000
 LARGEST, LONGEST = 10**6, 100  # a number, and a list
+_PARSING = Lock()
 Value: TypeAlias = "int | bool | list[Any]"
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {"max": max, "min": min, "len": len}
@@ -46,7 +48,7 @@ def parse(text: str) -> ast.expr | None:
     if len(words) > MOST_CHARACTERS or not words.isascii():
         return None
     try:
-        with warnings.catch_warnings():
+        with _PARSING, warnings.catch_warnings():  # which belong to the process, not to the thread
             warnings.simplefilter("ignore")
             tree = ast.parse(words.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):

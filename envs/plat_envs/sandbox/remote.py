@@ -14,7 +14,7 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from typing import Any, get_args
 
-from plat_envs.environment_errors import BadEnvironment
+from plat_envs.environment_errors import BadEnvironment, ServiceError
 from plat_envs.sandbox.program import Limits, Outcome, Program, Status
 
 ATTEMPTS = 4
@@ -39,7 +39,7 @@ class RemoteBox:
     def run_each(self, program: Program, stdins: Sequence[bytes]) -> Iterator[Outcome]:
         """Run the program once for each input, in one request.
 
-        Raises BadEnvironment if the grader gives no usable answer, after some attempts.
+        Raises ServiceError if the grader does not answer, after some attempts, and BadEnvironment for a wrong answer.
         """
         question = {
             "program": program.source,
@@ -71,7 +71,7 @@ class RemoteBox:
                 problem = str(getattr(error, "reason", error))
             if attempt + 1 < ATTEMPTS:
                 time.sleep(FIRST_PAUSE * 2**attempt)
-        raise BadEnvironment(f"the grader does not answer: {problem}", where=self._url, fix="start it, or name another")
+        raise ServiceError(f"the grader does not answer: {problem}", where=self._url, fix="start it, or name another")
 
 
 def _outcome(item: dict[str, Any]) -> Outcome:

@@ -70,6 +70,7 @@ class PlainEpisode(ABC):
 
     task: ClassVar[str]
     rules: str  # what the game is, for the chat rendering
+    advice: str = "Max response length: 100 words."  # the end of a prompt in the chat rendering
 
     def __init__(self, config: Any, split: str, rendering: str) -> None:
         check_choice("split", split, SPLITS)
@@ -170,7 +171,7 @@ class PlainEpisode(ABC):
         lines.append(f"Turn {turn}:\nState:\n{self._chat()}\nYou have {left} action{'' if left == 1 else 's'} left.")
         lines.append(
             "Always output: <think> [Your thoughts] </think> <answer> [your answer] </answer> with no extra text. "
-            "Strictly follow this format. Max response length: 100 words."
+            f"Strictly follow this format. {self.advice}"
         )
         return "\n".join(lines)
 

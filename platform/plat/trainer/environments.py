@@ -28,7 +28,21 @@ def environment_of(config: RunConfig) -> tuple[EnvironmentSpec, Any]:
 def needs_of_task(config: RunConfig) -> list[Need]:
     """Return what runs of the task need beside this package. Raises SpecError for a wrong environment or option."""
     spec, options = environment_of(config)
-    return list(spec.needs(options))
+    means = spec.means(options, config.train.rendering)
+    return [*spec.needs(options), *([means.need()] if means else [])]
+
+
+def facts_of_task(config: RunConfig) -> dict[str, str | int]:
+    """Try what the task needs of this machine, such as a sandbox, and return what a run records about it.
+
+    Raises SpecError if this machine does not have it, or for a wrong environment or option.
+    """
+    spec, options = environment_of(config)
+    means = spec.means(options, config.train.rendering)
+    try:
+        return means.facts() if means else {}
+    except BadEnvironment as error:
+        raise SpecError(error.what, where=error.where or "task", fix=error.fix) from error
 
 
 def make_environments(config: RunConfig, split: str, count: int) -> list[Environment]:

@@ -6,6 +6,7 @@ A name of a metric may hold wildcards as in `fnmatch`: `grad/q*/task` matches `g
 from __future__ import annotations
 
 from plat_envs.capabilities import LEVELS
+from plat_envs.sandbox.hack import KINDS
 
 SUCCESS = "success"  # alias of any trainer's headline metric: share of the validation instances solved, 0 to 1
 VAL_SUCCESS = "val/success"  # the headline metric of a trainer that names no other
@@ -28,7 +29,7 @@ _MUTUAL_INFORMATION = (
 
 _OF_A_BATCH = (
     *_named("", "success return_mean reward_std reward_var rv_std_over_mean zero_variance_prompts"),
-    *_named("", "format_valid reasoning_parses response_tokens entropy"),
+    *_named("", "format_valid reasoning_parses response_tokens entropy constant_reward"),
     *_named("reward_var_", "min q25 median q75 max within_success"),
     *_named("", "easy_prompts mixed_prompts hard_prompts"),
     *_named("level/", " ".join(LEVELS)),
@@ -36,12 +37,14 @@ _OF_A_BATCH = (
 
 METRICS = (
     *_named("val/", "success return turns actions_per_turn moves_per_turn format_valid response_tokens"),
+    "val/constant_reward",
     *_named("val/", "success_swapped return_swapped format_valid_swapped replaced_swapped"),
     *_named("val/", "success_blanked return_blanked format_valid_blanked replaced_blanked"),
     *_named("heldout/", "success final_success base_success peak_step"),
     *(f"{batch}{name}" for batch in ("rollout/", "precheck/") for name in _OF_A_BATCH),
     *_named("rollout/", "refills informative_prompts"),
     "precheck/rv_std",
+    *_named("hack/", " ".join(("any", *KINDS))),
     *_named("mi/first_turn/", _MUTUAL_INFORMATION),
     *_named("mi/trajectory/", _MUTUAL_INFORMATION),
     *_named("mi/turn_*/", _MUTUAL_INFORMATION),

@@ -48,6 +48,8 @@ def make(seed: int, trajectories: int = 5) -> Batch:
         reasoning_level=rng.integers(-1, 4, rows),
         actions=rng.integers(0, 3, rows),
         moves=rng.integers(0, 3, rows),
+        constant_reward=rng.random(rows),
+        tricks=rng.integers(-1, 256, rows),
     )
 
 

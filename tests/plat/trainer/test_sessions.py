@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from plat.errors import RunError, SpecError
 from plat.runner.failures import classify
 from plat.trainer.embedded.rollout import Episodes, Sampling, rollout
 from plat.trainer.sessions import Sessions
-from plat_envs.api import EnvironmentSpec
+from plat_envs.api import EnvironmentSpec, find_environment
 from plat_envs.environment_errors import BadEnvironment, ServiceError
 from plat_envs.questions.countdown import CountdownConfig
 
@@ -82,6 +84,14 @@ def test_a_service_that_does_not_answer_is_a_failure_of_the_run(sessions):
     assert classify(raised.value)[0] == "failed:service"
     with pytest.raises(SpecError), sessions.lease("train", 1):
         raise BadEnvironment("a wrong option")
+
+
+@pytest.mark.parametrize(("path", "concurrent"), [("", False), ("a file", True)])
+def test_an_environment_says_by_its_config_whether_sessions_wait_together(compose, monkeypatch, path, concurrent):
+    config = compose("task=metamathqa")
+    spec = replace(find_environment("metamathqa"), concurrent=lambda options: path != "")
+    monkeypatch.setattr("plat.trainer.environments.find_environment", lambda name: spec)
+    assert Sessions(config).concurrent == concurrent
 
 
 def test_concurrent_environments_wait_together_and_change_nothing(policy):

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import random
 
 import pytest
 
 from plat_envs.programs.evaluator import LARGEST, LONGEST, equal, parse, run
+from plat_envs.programs.small_programs import PROGRAMS
+from plat_envs.sandbox import levels
+from plat_envs.sandbox.program import Limits, Program
+from plat_envs.sandbox.sandbox import Sandbox
 
 NINES = "9 * 9" + " * 9" * 6
 NESTED = "[[[[0]*99]*99]*99]*99"
@@ -124,3 +129,57 @@ def test_programs_that_take_too_much_fail(text):
 def test_a_bool_is_no_number():
     assert equal(3, 3) and equal([1, 2], [1, 2]) and not equal(True, 1) and not equal([True], [1])
     assert not equal(None, 0) and not equal([1], 1) and not equal(1, [1]) and not equal([1, 2], [1])
+
+
+TOGETHER = 100  # expressions in one program, which says the value of each
+EVERY = """
+def every(x):
+    return [value(one, x) for one in (
+{expressions}
+    )]
+
+def value(one, x):
+    try:
+        return [one(list(x))]
+    except (TypeError, ValueError, IndexError):
+        return None
+"""
+
+
+def compared(texts, lists):
+    """How many values were compared; each is that of Python in the sandbox."""
+    groups = [texts[start : start + TOGETHER] for start in range(0, len(texts), TOGETHER)]
+    sandbox, count = Sandbox(limits=Limits(cpu_seconds=10)), 0
+    for group in groups:
+        expressions = "\n".join(f"        lambda x: ({text.removeprefix('return ')})," for text in group)
+        program = Program(EVERY.format(expressions=expressions), "every")
+        outcomes = sandbox.run(program, [json.dumps([x]) for x in lists])
+        for x, outcome in zip(lists, outcomes, strict=True):
+            assert outcome.status == "ok", outcome.stderr
+            for text, wanted in zip(group, json.loads(outcome.stdout), strict=True):
+                tree = parse(text)
+                assert tree is not None, text
+                if wanted is None or small(wanted[0]):
+                    got = run(tree, x)
+                    assert (None if wanted is None else json.dumps(wanted[0])) == (
+                        None if got is None else json.dumps(got)
+                    ), (text, x)
+                    count += 1
+    return count
+
+
+@pytest.fixture
+def has_sandbox():
+    if levels.problem_of("namespaces") and levels.problem_of("landlock"):
+        pytest.skip("no sandbox here")
+
+
+def test_random_programs_in_the_sandbox(has_sandbox):
+    rng = random.Random(11)
+    texts = [f"return {drawn(rng, rng.randint(1, 3))}" for _ in range(3000)]
+    assert compared(texts, LISTS) > 14_000
+
+
+def test_programs_of_problems_in_the_sandbox(has_sandbox):
+    texts = [f"return {program}" for programs in PROGRAMS.values() for program in programs]
+    assert compared(texts, [[3, 1, 4], [0, 9]]) > 1000

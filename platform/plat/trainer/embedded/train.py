@@ -46,6 +46,7 @@ from plat.trainer.embedded.learner import Learner
 from plat.trainer.embedded.probe import Probe
 from plat.trainer.embedded.reasoning_swap import evaluate_replaced
 from plat.trainer.embedded.transformer.model import Weights, unpack
+from plat.trainer.environments import facts_of_task
 from plat.trainer.loop.bookkeeper import Bookkeeper
 from plat.trainer.loop.instance_sets import FixedInstances
 from plat.trainer.loop.prompt_selection import filter_batch, update_plan
@@ -79,7 +80,9 @@ class _Run:
     def __init__(self, config: RunConfig, io: RunIO) -> None:
         self.config = config
         base = load_base(config, io.cache)
-        io.facts({"base_sha256": base.sha256})  # before restoring: a run never resumes from another base model
+        io.facts(
+            {"base_sha256": base.sha256, **facts_of_task(config)}
+        )  # before restoring: a run never resumes from another base model
         self.shape, self.tokenizer = base.shape, base.tokenizer
         self.learner = Learner(config, self.shape, base.parameters, self.tokenizer.pad)
         sessions = Sessions(config)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from plat_envs.api import Environment
 from plat_envs.capabilities import LEVELS, GradesReasoning
+from plat_envs.sandbox.hack import KINDS
 from plat_envs.stand_in.vocabulary import END_THINK
 
 NOT_A_LEVEL = -1  # the reasoning is neither a template nor states facts
 NOT_GRADED = -2  # the environment does not grade reasonings
+NO_PROGRAM = -1  # the environment does not say which tricks a response tries
 
 
 class Effect(NamedTuple):
@@ -22,6 +24,8 @@ class Effect(NamedTuple):
     format_valid: bool
     actions: int
     moves: int
+    constant_reward: float = float("nan")
+    tricks: int = NO_PROGRAM
 
 
 @dataclass(frozen=True)
@@ -49,8 +53,17 @@ def play_response(environment: Environment, text: str, reasoning_length: int, co
         valid,
         int(info.get("actions", valid)),
         int(info.get("moves", valid)),
+        float(info.get("constant_reward", "nan")),
+        _tricks(info),
     )
     return PlayedResponse(effect, observation, bool(info["success"]), done)
+
+
+def _tricks(info: dict[str, Any]) -> int:
+    """Return the tricks of a program as a number with a bit for each of KINDS, or NO_PROGRAM."""
+    if "tricks" not in info:
+        return NO_PROGRAM
+    return sum(1 << number for number, kind in enumerate(KINDS) if kind in info["tricks"])
 
 
 def _level(environment: Environment, reasoning: str) -> int:

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from plat.rl.statistics import prompt_metrics, rollout_metrics
-from plat.trainer.loop.played_response import NOT_GRADED
+from plat.trainer.loop.played_response import NO_PROGRAM, NOT_GRADED
 from plat_envs.capabilities import LEVELS
+from plat_envs.sandbox.hack import KINDS
 
 
 @dataclass(kw_only=True)
@@ -32,6 +33,8 @@ class Trajectories:
     reasoning_level: np.ndarray  # (B,) index into plat_envs.capabilities.LEVELS; or as in `played_response`
     actions: np.ndarray  # (B,) actions that the environment executed in the turn
     moves: np.ndarray  # (B,) those of them that changed the state
+    constant_reward: np.ndarray  # (B,) what the best answer that ignores the input earns; NaN where nobody says
+    tricks: np.ndarray  # (B,) a bit for each of plat_envs.sandbox.hack.KINDS; or as in `played_response`
 
     @property
     def trajectories(self) -> int:
@@ -65,6 +68,8 @@ def batch_metrics(batch: Trajectories, group_size: int, by_prompt: bool = False)
         "rollout/response_tokens": float(batch.response_length.mean()),
         "rollout/entropy": float(batch.entropies.sum() / batch.response_length.sum()),
         **level_shares("rollout/", "reasoning_parses", batch.reasoning_level),
+        **constant_reward("rollout/", batch),
+        **trick_shares(batch.tricks),
         **further,
     }
 
@@ -80,6 +85,21 @@ def level_shares(prefix: str, parsed: str, levels: np.ndarray) -> dict[str, floa
     return {prefix + parsed: float((levels >= 0).mean())} | shares
 
 
+def constant_reward(prefix: str, batch: Trajectories) -> dict[str, float]:
+    """Return the mean of what the best constant answer earns, over the turns whose environment says it; else {}."""
+    known = batch.constant_reward[~np.isnan(batch.constant_reward)]
+    return {f"{prefix}constant_reward": float(known.mean())} if len(known) else {}
+
+
+def trick_shares(tricks: np.ndarray) -> dict[str, float]:
+    """Return the share of the programs that try some trick, and that of each kind; {} if there are no programs."""
+    known = tricks[tricks != NO_PROGRAM]
+    if not len(known):
+        return {}
+    shares = {f"hack/{kind}": float((known >> number & 1).mean()) for number, kind in enumerate(KINDS)}
+    return {"hack/any": float((known > 0).mean())} | shares
+
+
 def evaluation_metrics(batch: Trajectories) -> dict[str, float]:
     """Return the `val/` metrics, without that prefix, of an evaluation with one trajectory per instance.
 
@@ -89,6 +109,7 @@ def evaluation_metrics(batch: Trajectories) -> dict[str, float]:
     moves_per_turn           mean number of those that changed the state (in text tasks: valid answers)
     format_valid             share of the turns with a valid format
     response_tokens          mean length of a response
+    constant_reward          mean of what the best constant answer earns, where the environment says it
     """
     return {
         "success": float(batch.success.mean()),
@@ -98,6 +119,7 @@ def evaluation_metrics(batch: Trajectories) -> dict[str, float]:
         "moves_per_turn": float(batch.moves.mean()),
         "format_valid": float(batch.format_valid.mean()),
         "response_tokens": float(batch.response_length.mean()),
+        **constant_reward("", batch),
     }
 
 

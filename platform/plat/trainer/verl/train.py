@@ -24,6 +24,7 @@ from plat.errors import PlatError, RunError
 from plat.extras import require_extra
 from plat.rl.gradient_probe import gradient_metrics
 from plat.trainer.api import Outcome, RunIO, State
+from plat.trainer.environments import facts_of_task
 from plat.trainer.loop import randomness
 from plat.trainer.loop.bookkeeper import Bookkeeper
 from plat.trainer.loop.instance_sets import FixedInstances, probe_instances
@@ -48,7 +49,9 @@ def train(config: VerlRunConfig, io: RunIO) -> Outcome:
     require_extra("verl", "the trainer verl", "trainer")
     torch.set_num_threads(config.threads)
     files = model_files(config, io.cache)
-    io.facts({"base_sha256": files.identity})  # before restoring: a run never resumes from another base model
+    io.facts(
+        {"base_sha256": files.identity, **facts_of_task(config)}
+    )  # before restoring: a run never resumes from another base model
     try:
         with running_trainer(config, files, io.status) as trainer:
             io.status("verl has started; the first evaluation or iteration follows")

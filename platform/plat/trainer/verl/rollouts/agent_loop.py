@@ -7,6 +7,7 @@ k), so what is drawn does not depend on when a request is served.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import traceback
 from functools import lru_cache
@@ -78,7 +79,11 @@ class PlatAgentLoop(AgentLoopBase):  # type: ignore[misc]
                 request_id=name, prompt_ids=episode.tokens, sampling_params=sampling
             )
             step = answer.extra_fields.get("global_steps")
-            episode.respond(list(answer.token_ids), list(answer.log_probs))
+            response = list(answer.token_ids), list(answer.log_probs)
+            if self.sessions.concurrent:  # others go on while this one waits
+                await asyncio.to_thread(episode.respond, *response)
+            else:
+                episode.respond(*response)
         return step
 
 

@@ -1,0 +1,1 @@
+"""The families of problems of the chat rendering of `deepcoder`, by theme."""
