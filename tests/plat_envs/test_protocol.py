@@ -26,6 +26,7 @@ FURTHER = {"constant_reward", "tricks"}  # what an environment may say beside wh
 LOWEST, HIGHEST = -0.1 - 2 * 1.1, 11.0  # of one turn: format penalty and two bad pushes; a solved Sokoban
 
 every_task = pytest.mark.parametrize("task", TASKS)
+SEVERAL_TURNS = {"deepcoder": {"reward": "all"}}  # options without which a task has one turn
 # The success of a bandit is chance, even with the best arm.
 winnable = pytest.mark.parametrize("task", [task for task in TASKS if task != "bandit"])
 # A program of `deepcoder` in chat runs in the sandbox, which takes a fifth of a second.
@@ -267,7 +268,7 @@ def test_in_a_text_task_a_valid_answer_is_a_move_and_no_other_text_is(task):
 @every_task
 def test_states_are_markov(task):
     """Equal compact observations have equal futures: the number of actions left is part of them."""
-    environment = make_environment(task, {"turns": 5})
+    environment = make_environment(task, {"turns": 5, **SEVERAL_TURNS.get(task, {})})
     environment.reset(0)
     left = []
     done = False
@@ -303,7 +304,7 @@ def test_wrong_options_name_the_right_ones(task):
     with pytest.raises(BadEnvironment, match="compact"):
         make_environment(task, rendering="compat")
     with pytest.raises(BadEnvironment, match="compact rendering"):
-        make_environment(task, {"turns": MAX_NUMBER + 1})
+        make_environment(task, {"turns": MAX_NUMBER + 1, **SEVERAL_TURNS.get(task, {})})
 
 
 def test_an_unknown_environment_names_the_known_ones():

@@ -217,7 +217,7 @@ def test_wrong_options_are_one_message(options, said):
 
 
 def test_an_episode_may_have_several_programs():
-    environment = environment_of(turns=2)
+    environment = environment_of(turns=2, reward="all")
     environment.reset(0)
     _, _, done, _ = environment.step("x </think> <answer> </answer>")
     assert not done and environment.step("x </think> <answer> print(1) </answer>")[2]
