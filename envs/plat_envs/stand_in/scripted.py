@@ -2,7 +2,7 @@
 
     random    a random valid answer
     blind     a sensible answer that ignores what makes the task hard
-    greedy    one step of look-ahead
+    greedy    one step of look-ahead, or an obvious rule
     optimal   the good answer of the demonstrations: a shortest way (slips ignored), or the right answer
 
 If `blind` succeeds as often as a learned policy, success is no sign of attention to the problem. `blind` and `greedy`

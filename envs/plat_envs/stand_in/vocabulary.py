@@ -31,7 +31,7 @@ MATHEMATICS = (
     *("tom", "ann", "bob", "sue", "has", "apples", "books", "coins", "pens", "boxes", "bag", "with", "each", "in"),
     *("finds", "more", "twice", "as", "many", "buys", "gives", "loses", "sells", "of", "them", "how"),
 )
-# Reserved for tasks that come later.
+# Of SearchQA, WebShop and DeepCoder.
 ENTITIES = ("e0", "e1", "e2", "e3", "e4", "e5", "e6", "e7")
 SEARCH = ("search", "finish", "no", "result", "who", "where", "is", "born", "wrote", "city", "capital")
 SHOP = ("click", "buy", "back", "page", "item", "price", "size", "color", "red", "blue", "green", "small", "large")

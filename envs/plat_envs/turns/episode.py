@@ -1,8 +1,8 @@
 """The base of all environments: turns, budgets, parsing of responses, format penalty, and the prompt around a state.
 
-As released: an answer is at most `actions_per_turn` actions joined by `||` (surplus ones are cut), valid ones are
-played, and a turn with no valid action or any invalid one costs `format_penalty`. An episode ends when the game is
-over or its turns are used up.
+As released: a turn with no valid action or any invalid one costs `format_penalty`, and an episode ends when the game is
+over or its turns are used up. In the grid games an answer is at most `actions_per_turn` actions joined by `||`; surplus
+ones are cut. The answers of other tasks are free text, and are never cut.
 """
 
 from __future__ import annotations
