@@ -45,7 +45,7 @@ class Scripted(Protocol):
         """Return a sensible answer that ignores what makes the task hard."""
 
     def greedy(self) -> str:
-        """Return the answer of one step of look-ahead, or of an obvious rule. Raises BadEnvironment if there is none."""
+        """Return the answer of one step of look-ahead, or of an obvious rule. BadEnvironment if there is none."""
 
 
 def teacher(environment: Environment, name: str) -> Teacher:

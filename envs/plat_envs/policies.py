@@ -1,8 +1,8 @@
 """Measure the scripted policies: `python -m plat_envs.policies [TASK,...] [key=value ...] [--markdown]`.
 
 Prints the success of every policy of `plat_envs.stand_in.scripted` with its 95 % interval (Wilson), for some tasks or
-for all; with `--reward` the mean reward of an episode with its 95 % interval (normal). The instances and slips are those
-of an evaluation of a run.
+for all; with `--reward` the mean reward of an episode with its 95 % interval (normal). The instances and slips are
+those of an evaluation of a run.
 """
 
 from __future__ import annotations

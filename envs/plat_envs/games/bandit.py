@@ -2,7 +2,7 @@
 
 An arm pays 1 with its odds in tenths, by the chance of the trajectory. The optimal policy pulls the arm with the
 highest odds. With one turn its expected success is the mean of these odds: nothing does better, and the variance of
-rewards that is left is chance. The first arm has the higher of two draws, so always pulling it is better than a random arm.
+rewards that is left is chance. The first arm has the higher of two draws, so pulling it is better than a random arm.
 """
 
 from __future__ import annotations
