@@ -102,7 +102,8 @@ class EnvironmentSpec:
     code         identity of its code where it is no installed release; None: the hash of its files, so that a changed
                  file makes new runs
     concurrent   config -> True if sessions may be used in several threads at once, e.g. because they wait for a server
-    needs        config -> what its runs need beside this package, for `plat plan`
+    needs        config -> what its runs need beside this package, for `plat plan`. May raise BadEnvironment
+    renderings   those that it has
     means        (config, rendering) -> what of the machine decides how its episodes end; None: nothing
     """
 
@@ -116,6 +117,7 @@ class EnvironmentSpec:
     code: str | None = None
     concurrent: Callable[[Any], bool] = lambda config: False
     needs: Callable[[Any], Sequence[Need]] = lambda config: ()
+    renderings: tuple[str, ...] = RENDERINGS
     means: Callable[[Any, str], Means | None] = lambda config, rendering: None
 
 

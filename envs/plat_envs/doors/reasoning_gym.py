@@ -7,6 +7,7 @@ the random numbers of this process do not change, and a score that takes too lon
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from dataclasses import dataclass
 from hashlib import blake2b
 from importlib.metadata import PackageNotFoundError, version
@@ -132,10 +133,14 @@ def _fingerprint(config: ReasoningGymConfig) -> dict[str, str]:
 
 
 def _needs(config: ReasoningGymConfig) -> list[Need]:
+    """Return the package as a need, and make an item. Raises BadEnvironment for an unknown dataset or wrong options."""
     try:
-        return [Need(f"the package {PACKAGE} {version(PACKAGE)}")]
+        package = Need(f"the package {PACKAGE} {version(PACKAGE)}")
     except PackageNotFoundError:
         return [Need(f"the package {PACKAGE}", "it is not installed", INSTALL)]
+    with closing(ReasoningGym(config, "train", "chat")) as environment:
+        environment.reset(0)
+    return [package]
 
 
 SPEC = EnvironmentSpec(
@@ -146,4 +151,5 @@ SPEC = EnvironmentSpec(
     fingerprint=_fingerprint,
     countable=lambda config: False,
     needs=_needs,
+    renderings=("chat",),
 )

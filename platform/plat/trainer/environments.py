@@ -20,16 +20,23 @@ def environment_of(config: RunConfig) -> tuple[EnvironmentSpec, Any]:
         spec = find_environment(config.task.name)
         options = {"turns": config.task.turns, **config.task.env}
         known = {field.name for field in fields(spec.config_type)}
-        return spec, configure(spec, options if "turns" in known else config.task.env)
+        configured = configure(spec, options if "turns" in known else config.task.env)
     except BadEnvironment as error:
         raise SpecError(error.what, where=error.where or "task", fix=error.fix) from error
+    if config.train.rendering not in spec.renderings:
+        what = f"{spec.name} has no {config.train.rendering} rendering"
+        raise SpecError(what, where="task", fix="a real model: model.path=DIR train.rendering=chat")
+    return spec, configured
 
 
 def needs_of_task(config: RunConfig) -> list[Need]:
     """Return what runs of the task need beside this package. Raises SpecError for a wrong environment or option."""
     spec, options = environment_of(config)
     means = spec.means(options, config.train.rendering)
-    return [*spec.needs(options), *([means.need()] if means else [])]
+    try:
+        return [*spec.needs(options), *([means.need()] if means else [])]
+    except BadEnvironment as error:
+        raise SpecError(error.what, where=error.where or "task", fix=error.fix) from error
 
 
 def facts_of_task(config: RunConfig) -> dict[str, str | int]:

@@ -151,6 +151,24 @@ def test_wrong_options_are_named(options, said, fix):
         make_environment("reasoning_gym")
 
 
+def test_a_plan_refuses_an_unknown_dataset_and_a_rendering_that_is_not_there(tmp_path):
+    for line, said, fix in (
+        ("task.env.dataset: chain_sums", "no dataset 'chain_sums'", "did you mean 'chain_sum'"),
+        ("train.rendering: compact", "reasoning_gym has no compact rendering", "model.path=DIR train.rendering=chat"),
+    ):
+        file = tmp_path / "gym.yaml"
+        chat = f"model.path: {tmp_path / 'model'}, train.rendering: chat, " if "dataset" in line else ""
+        (tmp_path / "model").mkdir(exist_ok=True)
+        (tmp_path / "model" / "config.json").write_text("{}")
+        (tmp_path / "model" / "model.safetensors").touch()
+        file.write_text(
+            f"title: gym\nbase: {{task: reasoning_gym, scale: smoke, {chat}{line}}}\nmatrix: {{seed: [0]}}\n"
+        )
+        command = [sys.executable, "-m", "plat", "plan", str(file), "--home", str(tmp_path / "home")]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 2 and said in done.stderr and fix in done.stderr, done.stdout + done.stderr
+
+
 def test_the_version_is_part_of_the_identity():
     spec = find_environment("reasoning_gym")
     assert spec.fingerprint(configure(spec, {})) == {"reasoning-gym": "0.1.25"}
