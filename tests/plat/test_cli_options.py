@@ -37,7 +37,9 @@ def test_every_default_and_every_choice_is_accepted(options: Verb) -> None:
         if option["kind"] != "option" or option["default"] is None or option["key"] in ("trainer", "scale", "device"):
             continue
         needs = [option["needs"]] if option["needs"] else []
-        build_run([*needs, f"{option['key']}={json.dumps(option['default'])}"])
+        if needs == ["task=reasoning_gym"]:  # no stand-in plays it
+            continue
+        build_run([*needs, "model.base.version=v3", f"{option['key']}={json.dumps(option['default'])}"])
 
 
 def test_limits_are_those_that_are_checked(options: Verb) -> None:
