@@ -48,7 +48,9 @@ GROUPS = {
 FUNCTIONS = {
     "eval": "evaluate",
     "import": "import_",
-    **dict.fromkeys(GROUPS, "application"),
+    "base": "application",
+    "sandbox": "application",
+    "retrieval": "application",
 }
 EPILOG = (
     "Arguments with = are overrides, others are experiment files. Exit codes: 0 all fine; 2 bad input, or a home or "

@@ -107,7 +107,7 @@ def test_doctor_names_the_plugins(plat):
     plugins = next(check["says"] for check in checks if check["name"] == "plugins")
     for kind, names in {
         "trainers": "embedded",
-        "environments": "countdown, frozenlake",
+        "environments": "countdown, deepcoder, frozenlake",
         "claims": "increasing",
     }.items():
         assert re.search(rf"\d+ {kind} \([^)]*{names}", plugins), plugins

@@ -64,6 +64,7 @@ RETURNS: dict[str, tuple[Any, ...]] = {  # what a function must not give back
     "idle_keys": (None, {"a": 1}),
     "source_files": (None, {"a": 1}),
     "headline": ("", 3),
+    "needs": (None, ["a server"]),
     **dict.fromkeys(("load", "load_prepare", "load_evaluate", "load_check"), (None, "x")),
 }
 
