@@ -104,7 +104,7 @@ class EnvironmentSpec:
     concurrent   config -> True if sessions may be used in several threads at once, e.g. because they wait for a server
     needs        config -> what its runs need beside this package, for `plat plan`. May raise BadEnvironment
     renderings   those that it has
-    means        (config, rendering) -> what of the machine decides how its episodes end; None: nothing
+    means        (config, rendering) -> the part of the machine that decides rewards, such as a sandbox; or None
     """
 
     name: str

@@ -28,6 +28,11 @@ Instance = TypeVar("Instance")
 Candidate: TypeAlias = tuple[str, Callable[[], Instance | None]] | None
 
 
+def ready(ground: str, instance: Instance) -> Candidate[Instance]:
+    """Return the candidate of an instance that is made already."""
+    return ground, lambda: instance
+
+
 def split_of(ground: str) -> str:
     """Return the split of an instance from its ground: its map or layout without the player's position."""
     return SPLIT_SHARES[int.from_bytes(blake2b(ground.encode(), digest_size=4).digest()) % len(SPLIT_SHARES)]

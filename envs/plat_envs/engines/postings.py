@@ -25,7 +25,7 @@ from plat_envs.environment_errors import BadEnvironment
 
 K1, B = np.float32(0.9), np.float32(0.4)  # of Anserini
 EXACT = 24  # lengths below are stored as they are
-_BLOCK = 128  # documents of which the best one is found first
+_BLOCK = 128  # documents in a block; the search finds the best of each block first
 _ARRAYS = ("starts", "documents", "counts", "lengths")
 
 

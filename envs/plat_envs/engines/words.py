@@ -1,7 +1,7 @@
 """Text to index terms, as Lucene's English analysis makes them.
 
 Words are those of Unicode's annex 29. Of each, a possessive `'s` is cut, capitals become small, 33 stop words are
-left out, and the rest is stemmed. A pictograph is a word of its own.
+left out, and the rest is stemmed. Each pictograph is a separate word.
 """
 
 from __future__ import annotations

@@ -11,11 +11,11 @@ import random
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 
 from plat_envs.api import EnvironmentSpec
 from plat_envs.environment_errors import check_range
-from plat_envs.instances import Candidate, draw
+from plat_envs.instances import Candidate, draw, ready
 from plat_envs.stand_in.templates import NUMBER_TEMPLATES
 from plat_envs.stand_in.vocabulary import ENTITIES
 from plat_envs.turns.episode import Episode, EpisodeConfig
@@ -37,10 +37,6 @@ class BanditConfig(EpisodeConfig):
         check_range("arms", self.arms, 2, len(ENTITIES))
 
 
-def _same(odds: Odds) -> Odds:
-    return odds
-
-
 @lru_cache(maxsize=4096)
 def odds_of(config: BanditConfig, split: str, seed: int) -> Odds:
     """Return the odds of the arms of (split, seed); one arm has the highest. BadEnvironment for no such split."""
@@ -49,7 +45,7 @@ def odds_of(config: BanditConfig, split: str, seed: int) -> Odds:
         while True:
             first = max(rng.randint(1, 9), rng.randint(1, 9))
             odds = (first, *(rng.randint(1, 9) for _ in range(config.arms - 1)))
-            yield (repr(odds), partial(_same, odds)) if odds.count(max(odds)) == 1 else None
+            yield ready(repr(odds), odds) if odds.count(max(odds)) == 1 else None
 
     return draw("bandit", split, seed, config.shared_pool, candidates)
 

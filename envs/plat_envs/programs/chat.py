@@ -82,9 +82,6 @@ class ChatCoder(Episode):
     def _chat(self) -> str:
         return self.given.statement
 
-    def _compact(self) -> str:
-        raise NotImplementedError  # that rendering has a class of its own
-
     # --- demonstrations -----------------------------------------------------------------------------------------------
 
     def _good_answer(self, rng: random.Random) -> str:

@@ -25,7 +25,7 @@ from plat_envs.programs.small_programs import (
     value,
 )
 from plat_envs.stand_in.templates import NUMBER_TEMPLATES
-from plat_envs.stand_in.vocabulary import MAX_NUMBER
+from plat_envs.stand_in.vocabulary import MAX_NUMBER, padded
 from plat_envs.turns.episode import Episode
 
 INPUT_WORDS, VALUE_WORDS = 4, 6
@@ -70,14 +70,11 @@ class CompactCoder(Episode):
 
     def _compact(self) -> str:
         examples = [
-            f"[ {_padded(' '.join(map(str, x)), INPUT_WORDS)} ] = {_padded(_words(result), VALUE_WORDS)} ."
+            f"[ {padded(' '.join(map(str, x)), INPUT_WORDS)} ] = {padded(_words(result), VALUE_WORDS)} ."
             for x, result in self.given.tests[:SHOWN]
         ]
         budget = f" {self._budget()}" if self.config.turns > 1 else ""
         return f"deepcoder {' '.join(examples)} x = ?{budget} <think>"
-
-    def _chat(self) -> str:
-        raise NotImplementedError  # that rendering has a class of its own
 
     # --- demonstrations -----------------------------------------------------------------------------------------------
 
@@ -136,11 +133,6 @@ class CompactCoder(Episode):
         shown = self.given.tests[:SHOWN]
         fitting = [program for program in DEPTH_ONE if all(value(program, x) == wanted for x, wanted in shown)]
         return f"return {fitting[0]}" if fitting else self.blind()
-
-
-def _padded(text: str, length: int) -> str:
-    words = text.split()
-    return " ".join([*words, *["_"] * (length - len(words))])
 
 
 def _words(number: Number) -> str:

@@ -10,7 +10,7 @@ from functools import lru_cache, partial
 from hashlib import sha256
 from itertools import permutations, product
 
-from plat_envs.instances import SPLIT_SHARES, Candidate, draw, split_of
+from plat_envs.instances import SPLIT_SHARES, Candidate, draw, ready, split_of
 from plat_envs.programs.config import DeepCoderConfig
 from plat_envs.programs.evaluator import parse, run
 from plat_envs.stand_in.vocabulary import MAX_NUMBER
@@ -116,10 +116,6 @@ def _make(number: float, program: str) -> SmallProblem | None:
     return None if tests is None else SmallProblem(program, tests)
 
 
-def _same(problem: SmallProblem) -> SmallProblem:
-    return problem
-
-
 @lru_cache(maxsize=4096)
 def small_problem(config: DeepCoderConfig, split: str, seed: int) -> SmallProblem:
     """Return the problem of (split, seed). Raises BadEnvironment for an unknown split.
@@ -134,7 +130,7 @@ def small_problem(config: DeepCoderConfig, split: str, seed: int) -> SmallProble
                 yield ground(program), partial(_make, rng.random(), program)
                 continue
             problem = _make(rng.random(), program)
-            yield None if problem is None else (str(problem.tests[:SHOWN]), partial(_same, problem))
+            yield None if problem is None else ready(str(problem.tests[:SHOWN]), problem)
 
     assign = _splits().__getitem__ if config.new_programs else split_of
     return draw("deepcoder", split, seed, config.shared_pool, candidates, assign)

@@ -12,14 +12,14 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import accumulate, combinations
 from typing import Any
 
 from plat_envs.api import EnvironmentSpec
 from plat_envs.data import check_source, fingerprint, is_here, of_split, rows_of
 from plat_envs.environment_errors import BadEnvironment, check_choice, check_range
-from plat_envs.instances import Candidate, draw
+from plat_envs.instances import Candidate, draw, ready
 from plat_envs.questions.expression import evaluate
 from plat_envs.stand_in.templates import NUMBER_TEMPLATES, sentence
 from plat_envs.stand_in.vocabulary import MAX_NUMBER
@@ -71,10 +71,6 @@ def signed_sum(numbers: list[int], minus: list[int]) -> str:
     return " + ".join(map(str, numbers)) + "".join(f" - {number}" for number in minus)
 
 
-def _same(problem: Problem) -> Problem:
-    return problem
-
-
 def _canonical(problem: Problem) -> str:
     return f"{sorted(problem[0])} {problem[1]}"
 
@@ -115,7 +111,7 @@ def problem_of(config: CountdownConfig, split: str, seed: int) -> Problem:
             target = sum(-number if minus >> i & 1 else number for i, number in enumerate(numbers))
             problem = numbers, target
             fits = 1 <= target and sum(numbers) <= MAX_NUMBER and target not in numbers
-            yield (_canonical(problem), partial(_same, problem)) if fits else None
+            yield ready(_canonical(problem), problem) if fits else None
 
     return draw("countdown", split, seed, config.shared_pool, candidates)
 

@@ -92,9 +92,6 @@ class ChatSeeker(Seeker):
         text = "\n".join(shown)
         return text if len(text) <= MOST_OF_ALL else f"{text[:MOST_OF_ALL]}..."
 
-    def _compact(self) -> str:
-        raise NotImplementedError  # that rendering has a class of its own
-
     # --- demonstrations -----------------------------------------------------------------------------------------------
 
     def _found_facts(self) -> list[str]:

@@ -14,7 +14,7 @@ import re
 
 from plat_envs.searchqa.seeker import Seeker
 from plat_envs.searchqa.small_world import RELATIONS, SmallWorld, ground, small_world, sub_question
-from plat_envs.stand_in.vocabulary import ENTITIES
+from plat_envs.stand_in.vocabulary import ENTITIES, padded
 
 SHOWN = 3  # newest pages that are shown
 QUESTION_WORDS, PAGE_WORDS = 9, 11
@@ -24,12 +24,6 @@ _CLAUSE = re.compile(
     rf"|who wrote (?:{_ENTITY})|where is (?:{_ENTITY}) born|capital of (?:{_ENTITY})|(\d{{1,2}}) more)"
 )
 _ACTION = re.compile(rf"(?:search|finish) (?:{_ENTITY})")
-
-
-def _padded(text: str, length: int) -> str:
-    """Return the text with `_` after it, so that it has `length` words."""
-    words = text.split()
-    return " ".join([*words, *["_"] * (length - len(words))])
 
 
 class CompactSeeker(Seeker):
@@ -74,11 +68,8 @@ class CompactSeeker(Seeker):
     def _compact(self) -> str:
         pages = [f"{page} : {' . '.join(fact.text for fact in self.world.page(page))}" for page in self.pages]
         places = [*[""] * (SHOWN - len(pages)), *pages]
-        shown = [_padded(f"{self.world.question} ?", QUESTION_WORDS), *(_padded(page, PAGE_WORDS) for page in places)]
+        shown = [padded(f"{self.world.question} ?", QUESTION_WORDS), *(padded(page, PAGE_WORDS) for page in places)]
         return " ".join(["searchqa", *shown, str(self._budget()), "<think>"])
-
-    def _chat(self) -> str:
-        raise NotImplementedError  # that rendering has a class of its own
 
     # --- demonstrations -----------------------------------------------------------------------------------------------
 

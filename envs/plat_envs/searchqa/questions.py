@@ -11,9 +11,9 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 
-from plat_envs.instances import Candidate, draw
+from plat_envs.instances import Candidate, draw, ready
 from plat_envs.searchqa.config import SearchQAConfig
 from plat_envs.searchqa.encyclopaedia import NUMBERS, RELATIONS, Encyclopaedia, encyclopaedia
 
@@ -58,10 +58,6 @@ def _comparison(rng: random.Random, pages: Encyclopaedia) -> Question | None:
     return Question(words.format(*years), min(years, key=years.__getitem__), tuple(years), facts)
 
 
-def _same(question: Question) -> Question:
-    return question
-
-
 @lru_cache(maxsize=4096)
 def generated_question(config: SearchQAConfig, split: str, seed: int) -> Question:
     """Return the question of (split, seed). The pages on its path decide the split.
@@ -74,6 +70,6 @@ def generated_question(config: SearchQAConfig, split: str, seed: int) -> Questio
         while True:
             hops = min(rng.choice(_HOPS), config.hops)
             question = _chain(rng, pages, hops) if hops else _comparison(rng, pages)
-            yield None if question is None else (" | ".join(sorted(question.path)), partial(_same, question))
+            yield None if question is None else ready(" | ".join(sorted(question.path)), question)
 
     return draw("searchqa/chat", split, seed, config.shared_pool, candidates)

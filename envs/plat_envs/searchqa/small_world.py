@@ -12,9 +12,9 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 
-from plat_envs.instances import Candidate, draw
+from plat_envs.instances import Candidate, draw, ready
 from plat_envs.searchqa.config import SearchQAConfig
 from plat_envs.stand_in.vocabulary import ENTITIES
 
@@ -101,10 +101,6 @@ def _draw(rng: random.Random, config: SearchQAConfig) -> SmallWorld:
     return SmallWorld(tuple(facts), start, RELATIONS[first : first + hops], tuple(sorted(lures, key=str)))
 
 
-def _same(world: SmallWorld) -> SmallWorld:
-    return world
-
-
 def ground(world: SmallWorld) -> str:
     """Return a text of the question and all facts, whatever their order and the lures."""
     return f"{world.question} ? {' . '.join(sorted(fact.text for fact in world.facts))}"
@@ -117,6 +113,6 @@ def small_world(config: SearchQAConfig, split: str, seed: int) -> SmallWorld:
     def candidates(rng: random.Random) -> Iterator[Candidate[SmallWorld]]:
         while True:
             world = _draw(rng, config)
-            yield ground(world), partial(_same, world)
+            yield ready(ground(world), world)
 
     return draw("searchqa", split, seed, config.shared_pool, candidates)

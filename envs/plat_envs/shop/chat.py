@@ -65,9 +65,6 @@ class ChatShopper(Shopper):
         text = page_text(self.visit, self.goal.text)
         return text if self.visit.page == "done" else f"{text}\nActions: {', '.join(possible_actions(self.visit))}"
 
-    def _compact(self) -> str:
-        raise NotImplementedError  # that rendering has a class of its own
-
     # --- demonstrations -----------------------------------------------------------------------------------------------
 
     def fits(self, product_id: str) -> bool:

@@ -86,9 +86,6 @@ class CompactShopper(Shopper):
             words += [name, *offered, *["_"] * (len(values) - len(offered)), "=", self.visit.chosen.get(name, "_")]
         return words
 
-    def _chat(self) -> str:
-        raise NotImplementedError  # that rendering has a class of its own
-
     # --- demonstrations -----------------------------------------------------------------------------------------------
 
     def _good_answer(self, rng: random.Random) -> str:

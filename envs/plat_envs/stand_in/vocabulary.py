@@ -53,3 +53,9 @@ WORDS: tuple[str, ...] = (
     *CODE,
 )
 IDS: dict[str, int] = {word: index for index, word in enumerate(WORDS)}
+
+
+def padded(text: str, length: int) -> str:
+    """Return the text with `_` after it, so that it has `length` words and later words keep their place."""
+    words = text.split()
+    return " ".join([*words, *["_"] * (length - len(words))])

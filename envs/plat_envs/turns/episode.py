@@ -75,8 +75,13 @@ class PlainEpisode(ABC):
     def __init__(self, config: Any, split: str, rendering: str) -> None:
         check_choice("split", split, SPLITS)
         check_choice("rendering", rendering, RENDERINGS)
-        if rendering == "compact" and type(self)._compact is PlainEpisode._compact:
-            raise BadEnvironment(f"{self.task} has no compact rendering", fix="a real model: train.rendering=chat")
+        own, absent = (
+            (type(self)._compact, PlainEpisode._compact)
+            if rendering == "compact"
+            else (type(self)._chat, PlainEpisode._chat)
+        )
+        if own is absent:
+            raise self._no_rendering(rendering)
         if rendering == "compact" and config.budget > MAX_NUMBER:
             raise BadEnvironment(
                 f"{self.task}: {config.budget} actions per episode have no compact rendering",
@@ -142,12 +147,16 @@ class PlainEpisode(ABC):
         """
 
     def _compact(self) -> str:
-        """Return the state in words of the vocabulary. Without it, the constructor refuses the compact rendering."""
-        raise NotImplementedError
+        """Return the state in words of the vocabulary. A class without it has no compact rendering."""
+        raise self._no_rendering("compact")
 
-    @abstractmethod
     def _chat(self) -> str:
-        """Return the state in natural language."""
+        """Return the state in natural language. A class without it has no chat rendering."""
+        raise self._no_rendering("chat")
+
+    def _no_rendering(self, rendering: str) -> BadEnvironment:
+        fix = "a real model: train.rendering=chat" if rendering == "compact" else "train.rendering=compact"
+        return BadEnvironment(f"{self.task} has no {rendering} rendering", fix=fix)
 
     @property
     @abstractmethod
