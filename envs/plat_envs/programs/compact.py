@@ -47,7 +47,7 @@ class CompactCoder(Episode):
 
     @property
     def problem(self) -> str:
-        return f"{self.given.program} {self.given.tests[:SHOWN]}"  # in their order, which decides the split too
+        return f"{self.given.program} {self.given.examples}"
 
     def step(self, text: str) -> tuple[str, float, bool, dict[str, Any]]:
         observation, reward, done, info = super().step(text)

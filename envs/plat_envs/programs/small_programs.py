@@ -57,6 +57,11 @@ class SmallProblem:
     program: str
     tests: tuple[tuple[tuple[int, ...], Number], ...]
 
+    @property
+    def examples(self) -> str:
+        """The shown examples, whatever their order: they decide the split."""
+        return str(sorted(self.tests[:SHOWN]))
+
 
 def value(program: str, x: tuple[int, ...]) -> Number | None:
     """Return the value of one of these programs; None if it has none, or one that the vocabulary cannot say."""
@@ -130,7 +135,7 @@ def small_problem(config: DeepCoderConfig, split: str, seed: int) -> SmallProble
                 yield ground(program), partial(_make, rng.random(), program)
                 continue
             problem = _make(rng.random(), program)
-            yield None if problem is None else ready(str(problem.tests[:SHOWN]), problem)
+            yield None if problem is None else ready(problem.examples, problem)
 
     assign = _splits().__getitem__ if config.new_programs else split_of
     return draw("deepcoder", split, seed, config.shared_pool, candidates, assign)

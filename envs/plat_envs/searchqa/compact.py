@@ -88,7 +88,7 @@ class CompactSeeker(Seeker):
         used, entity = self._known()
         if len(used) == len(self.world.chain):
             return f"finish {entity}"
-        return f"search {entity}" if self.turns_left > 1 else f"finish {rng.choice(ENTITIES)}"
+        return f"search {entity}" if self.turns_left > 1 else f"finish {entity}"  # as far as the pages lead
 
     def _random_answer(self, rng: random.Random) -> str:
         return f"{rng.choice(('search', 'finish'))} {rng.choice(ENTITIES)}"

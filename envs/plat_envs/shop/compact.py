@@ -96,7 +96,7 @@ class CompactShopper(Shopper):
         if item.id == self.shop.right:
             missing = self.missing_options()
             return f"click {missing[0]}" if missing else "buy"
-        return "back" if self.shop.right in self.visit.hits else self._good_search()
+        return "back"
 
     def _good_search(self) -> str:
         return f"search {self.color} {self.size} {self.thing}"
