@@ -89,14 +89,19 @@ class CompactShopper(Shopper):
     # --- demonstrations -----------------------------------------------------------------------------------------------
 
     def _good_answer(self, rng: random.Random) -> str:
+        """Return what a buyer does who sees this page alone. After a search for all words the first row is the right one."""
         item = self.visit.item
         if item is None:
-            shown = self.shop.right in self.visit.shown()
-            return f"click {self.shop.right}" if shown else self._good_search()
-        if item.id == self.shop.right:
-            missing = self.missing_options()
-            return f"click {missing[0]}" if missing else "buy"
-        return "back"
+            return next((f"click {row}" for row in self.visit.shown() if self._worth_a_look(row)), self._good_search())
+        if item.id != self.shop.right:  # the page shows why: its price, or a color or size that it lacks
+            return "back"
+        missing = self.missing_options()
+        return f"click {missing[0]}" if missing else "buy"
+
+    def _worth_a_look(self, row: str) -> bool:
+        """Return True for an item of the wanted kind, within the limit, that was not opened before."""
+        item = self.shop.items[row]
+        return row not in self.visit.seen and item.title == self.thing and item.price <= self.limit
 
     def _good_search(self) -> str:
         return f"search {self.color} {self.size} {self.thing}"
