@@ -54,12 +54,13 @@ def test_evaluation_sets_hold_distinct_problems(task, split):
     assert len({environment.reset(seed) and environment.problem for seed in seeds}) == 512
 
 
-# On deepcoder a constant solves nothing, and earns a part of the reward: programs/test_compact.py, test_chat.py.
-@pytest.mark.parametrize("task", [task for task in TASKS if task != "deepcoder"])
-def test_the_optimal_policy_solves_nearly_everything_and_the_random_one_little(task):
+@every_task
+def test_policies_are_in_the_order_of_their_skill(task):
     success = shares(task)
     assert success["optimal"] >= 0.98 and success["random"] <= 0.25
     assert success["random"] < success["blind"] < success["optimal"] and success["greedy"] < success["optimal"]
+    # Planning past unseen walls is worth more on Sokoban than one step of sight; on MetaMathQA no step alone helps.
+    assert (success["blind"] < success["greedy"]) == (task not in ("sokoban", "metamathqa"))
 
 
 def test_a_policy_blind_to_holes_wins_most_frozen_lakes_as_published_and_none_that_need_a_detour():

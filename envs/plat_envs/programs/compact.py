@@ -15,7 +15,7 @@ from typing import Any
 from plat_envs.programs.config import DeepCoderConfig
 from plat_envs.programs.evaluator import equal, parse, run
 from plat_envs.programs.small_programs import (
-    DEPTH_ONE,
+    LIKELIEST_FIRST,
     PARTS,
     PROGRAMS,
     SHOWN,
@@ -125,14 +125,15 @@ class CompactCoder(Episode):
         return self._worth(wanted.count(repr(self.best_constant())) / len(wanted))
 
     def blind(self) -> str:
-        """Return the constant that passes most tests."""
-        return f"return {str(self.best_constant()).replace(',', ' ,').replace('[', '[ ').replace(']', ' ]')}"
+        """Return one of two fixed programs, by the kind of result alone. They fit more problems than most others."""
+        is_list = isinstance(self.given.tests[0][1], list)
+        return f"return {'[ y - min ( x ) for y in x ]' if is_list else 'x [ - 1 ]'}"
 
     def greedy(self) -> str:
-        """Return the first program of one step that fits the examples shown, else the blind answer."""
+        """Return the first program that fits the examples shown. Programs that are drawn more often come first."""
         shown = self.given.tests[:SHOWN]
-        fitting = [program for program in DEPTH_ONE if all(value(program, x) == wanted for x, wanted in shown)]
-        return f"return {fitting[0]}" if fitting else self.blind()
+        fits = (program for program in LIKELIEST_FIRST if all(value(program, x) == wanted for x, wanted in shown))
+        return f"return {next(fits)}"
 
 
 def _words(number: Number) -> str:

@@ -48,6 +48,7 @@ def _programs() -> dict[str, list[str]]:
 
 
 PROGRAMS = _programs()
+LIKELIEST_FIRST = tuple(program for programs in sorted(PROGRAMS.values(), key=len) for program in programs)
 
 
 @dataclass(frozen=True)

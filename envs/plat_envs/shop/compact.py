@@ -89,7 +89,7 @@ class CompactShopper(Shopper):
     # --- demonstrations -----------------------------------------------------------------------------------------------
 
     def _good_answer(self, rng: random.Random) -> str:
-        """Return what a buyer does who sees this page alone. After a search for all words the first row is the right one."""
+        # Only the page decides. After a search for all words the first row within the limit is the right one.
         item = self.visit.item
         if item is None:
             return next((f"click {row}" for row in self.visit.shown() if self._worth_a_look(row)), self._good_search())

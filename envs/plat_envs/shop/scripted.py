@@ -11,23 +11,22 @@ if TYPE_CHECKING:
 
 
 def take_the_first(environment: Shopper) -> str:
-    """Blind: search for the kind of product, open the first result, choose wanted options that it has, and buy it."""
-    return _open_or_search(environment, environment.goal.query, environment.visit.shown()) or _buy(environment)
+    """Blind: search for the kind of product alone, and buy the first result, with the wanted options that it has."""
+    return _open_the_first(environment, environment.goal.query) or _buy(environment)
 
 
-def take_the_first_affordable(environment: Shopper) -> str:
-    """Greedy: search for the attributes too, and open the first result whose price is within the limit."""
-    shop, goal, shown = environment.visit.shop, environment.goal, environment.visit.shown()
-    affordable = tuple(one for one in shown if shop.product(one).price <= goal.limit)
-    text = " ".join([*goal.attributes, goal.query])
-    return _open_or_search(environment, text, affordable or shown) or _buy(environment)
+def take_the_first_that_matches(environment: Shopper) -> str:
+    """Greedy: search for all that is wanted, and buy the first result, whatever its price."""
+    goal = environment.goal
+    return _open_the_first(environment, " ".join([*goal.attributes, goal.query, *goal.options])) or _buy(environment)
 
 
-def _open_or_search(environment: Shopper, text: str, results: tuple[str, ...]) -> str:
-    """Return the action that opens the first result, or else searches; "" on the page of an item."""
+def _open_the_first(environment: Shopper, text: str) -> str:
+    """Return the action that opens the first result, or else searches for a text; "" on the page of an item."""
     if environment.visit.item is not None:
         return ""
-    return environment.click(results[0]) if results else environment.search(text)
+    shown = environment.visit.shown()
+    return environment.click(shown[0]) if shown else environment.search(text)
 
 
 def _buy(environment: Shopper) -> str:

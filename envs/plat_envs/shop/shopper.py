@@ -9,7 +9,7 @@ from typing import Any
 from plat_envs.shop.config import WebShopConfig
 from plat_envs.shop.product import Goal
 from plat_envs.shop.score import matches, score
-from plat_envs.shop.scripted import take_the_first, take_the_first_affordable
+from plat_envs.shop.scripted import take_the_first, take_the_first_that_matches
 from plat_envs.shop.visit import Visit
 from plat_envs.turns.episode import Episode
 
@@ -88,4 +88,4 @@ class Shopper(Episode):
         return take_the_first(self)
 
     def greedy(self) -> str:
-        return take_the_first_affordable(self)
+        return take_the_first_that_matches(self)

@@ -83,4 +83,13 @@ def test_policies_order_by_reward():
         means.append(sum(reward for reward, _, _ in played) / len(played))
         solved.append(sum(info["success"] for _, _, info in played) / len(played))
     assert means == sorted(means) and means[1] - means[0] > 0.1 and means[2] - means[1] > 0.1 and means[3] == 1
-    assert solved[1] == 0 < solved[2] < solved[3], "a constant earns a part of the reward, and solves nothing"
+    assert solved == sorted(solved)
+
+
+def test_the_best_constant_solves_nothing_and_earns_a_part_of_the_reward():
+    environment, seeds = fixed_instances("deepcoder", {}, "heldout", 200)
+    for seed in seeds:
+        environment.reset(seed)
+        constant = str(environment.best_constant()).replace(",", " ,").replace("[", "[ ").replace("]", " ]")
+        _, reward, _, info = environment.step(f"i </think> <answer> return {constant} </answer>")
+        assert reward == environment.constant_reward > 0 and not info["success"]
