@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +82,37 @@ def test_too_few_instances_prove_nothing(plat: Any, tmp_path: Path) -> None:
     plat("base", "build", "scale=smoke", "--out", tmp_path / "package")
     code, out, _ = plat("base", "verify", "--instances", 4, "--margin", 0.01)
     assert code == 3 and "undecided" in out
+
+
+def test_a_killed_command_leaves_no_builder(home: Path) -> None:
+    command = [sys.executable, "-m", "plat", "base", "build", "model.base.seed=77", "--home", str(home)]
+    parent = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
+
+    def builders() -> list[int]:
+        return [pid for pid in map(int, children.read_text().split()) if b"spawn_main" in cmdline(pid)]
+
+    wait_until(lambda: any((home / "cache" / "bases").glob(".v2-*")))  # a build has begun
+    alive = builders()
+    parent.send_signal(signal.SIGTERM)
+    parent.wait(10)
+    assert alive
+    wait_until(lambda: not any(b"spawn_main" in cmdline(pid) for pid in alive))
+
+
+def cmdline(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def wait_until(holds: Any) -> None:
+    for _ in range(600):
+        if holds():
+            return
+        time.sleep(0.1)
+    raise AssertionError("it did not come about in a minute")
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TypeVar
 
+from plat.processes.process_tree import signal_when_parent_ends
 from plat.trainer.embedded.base_model.base_record import NUMERICS, BaseRecord
 from plat.trainer.embedded.base_model.compare import TaskComparison, compare
 from plat.trainer.run_config import BaseConfig, ModelConfig, RunConfig, ShapeConfig
@@ -119,7 +120,8 @@ def _processes(jobs: int) -> Iterator[ProcessPoolExecutor]:
 
 
 def _quiet() -> None:
-    """Print no steps, and end silently on Ctrl-C."""
+    """Print no steps, and end silently on Ctrl-C or when the command was killed."""
+    signal_when_parent_ends(signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
