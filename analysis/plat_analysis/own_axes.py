@@ -1,6 +1,7 @@
 """Lay out runs by their own axes where they have none of those that builders name by default.
 
-pair     the first axis with several values (seeds and builds left out); `baseline` and `treatment` are its first two
+pair     the first axis with several values (seeds and builds left out); `baseline` and `treatment` are its first two.
+         Of a claim the file decides which axis this is: an override that chooses one value must not change its meaning
 columns  the second, if the builder has columns
 rows     all others, joined
 """
@@ -28,6 +29,15 @@ def added_axes(experiment: Experiment) -> list[str]:
     return [name for name in varied_axes(experiment) if name in experiment.added]
 
 
+def _first_in_file(experiment: Experiment, taken: Collection[str]) -> str | None:
+    """Return the first axis with several values in the file, whatever overrides chose; None if there is none."""
+    for name, values in experiment.axes.items():
+        several = len(values) + len(experiment.left_out.get(name, ())) > 1
+        if several and name not in (*REPLICATES, *taken):
+            return name
+    return None
+
+
 def has_own_axes(experiment: Experiment) -> bool:
     """Return True if the runs have no axis and no key of BY_DEFAULT."""
     if not experiment.runs:
@@ -49,9 +59,11 @@ def by_axes(experiment: Experiment, parameters: Collection[str], given: Mapping[
     taken = {axis for value in named for axis in ([value] if isinstance(value, str) else value or ())}
     free = [axis for axis in varied_axes(experiment) if axis not in taken]
     chosen: dict[str, Any] = {}
-    if "pair" in parameters and "pair" not in given and free:
-        values = experiment.axes[free[0]]
-        chosen = {"pair": free.pop(0), "baseline": values[0], "treatment": values[1]}
+    compared = _first_in_file(experiment, taken) if "treatment" in parameters else (free or [None])[0]
+    if "pair" in parameters and "pair" not in given and compared is not None:
+        values = experiment.axes[compared]
+        free = [axis for axis in free if axis != compared]
+        chosen = {"pair": compared, "baseline": values[0], "treatment": values[1 if len(values) > 1 else 0]}
     elif "pair" in parameters and "pair" not in given and "treatment" not in parameters:
         chosen = {"pair": (), "baseline": ""}  # nothing is compared
     if "columns" in parameters and "columns" not in given:

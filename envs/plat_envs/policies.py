@@ -45,7 +45,7 @@ def fixed_instances(
     spec = find_environment(task)
     environment = spec.make(configure(spec, options), split, rendering)
     if not isinstance(environment, Episode):
-        raise BadEnvironment(f"no policy is written for {task}", where="plat_envs/stand_in/scripted.py")
+        raise BadEnvironment(f"{task} has no scripted policies", fix="derive it from plat_envs.turns.episode.Episode")
     seeds = evaluation_seeds(environment, EVAL_SEED, count)
     distinct = len({environment.reset(seed) and environment.problem for seed in seeds})
     if distinct < count:

@@ -9,20 +9,26 @@ import sys
 from collections.abc import Sequence
 
 from plat_envs.api import RENDERINGS, make_environment
-from plat_envs.capabilities import LEVELS, teacher
+from plat_envs.capabilities import LEVELS, Demonstrates
 from plat_envs.environment_errors import BadEnvironment
 from plat_envs.instances import SPLITS
 
 
 def show(task: str, seed: int, split: str, rendering: str, options: dict[str, object]) -> str:
-    """Return the first prompt, a demonstration of each level and an episode as text. May raise BadEnvironment."""
-    environment = teacher(make_environment(task, options, split, rendering), task)
+    """Return the first prompt as text, and where the task has demonstrations one of each level and an episode.
+
+    Raises BadEnvironment for a wrong task, option or rendering.
+    """
+    environment = make_environment(task, options, split, rendering)
     rng = random.Random(seed)
     prompt = environment.reset(seed)
     lines = [f"--- {task}: first prompt of ({split}, {seed})"]
     if environment.instructions:
         lines += [environment.instructions, ""]
-    lines += [prompt, "", "--- demonstrations"]
+    lines.append(prompt)
+    if not isinstance(environment, Demonstrates):
+        return "\n".join(lines)
+    lines += ["", "--- demonstrations"]
     lines += [f"{level}: {environment.demonstrate(rng, level)}" for level in LEVELS]
     lines += ["", "--- an episode"]
     done = False

@@ -153,7 +153,8 @@ def units_needed(rows: Sequence[tuple[Estimate, float]], level: float, digits: i
         return f"the change is the same in all {units}, which no test can judge: does the metric depend on the seed?"
     strata = [estimate.units - estimate.freedom for estimate in estimates if estimate.error is not None]
     builds = 1 if units == "builds" else max([1, *strata])
-    fresh = "fresh " if any(estimate.judged for estimate in estimates) else ""  # the present ones were one look
+    judged = any(estimate.judged for estimate in estimates)  # the present ones were one look
+    fresh, few_yet = ("fresh ", "") if judged else ("", f"a verdict needs at least {MIN_JUDGED} {units}; ")
     each = f" on each of {builds} builds" if builds > 1 else ""
     least = " (the least that the rounding of a success rate allows)" if observed < spread * (1 - 1e-9) else ""
     supposed = f"{sizes[0]:g}" if len(sizes) == 1 else f"{sizes[0]:g} to {sizes[-1]:g}"
@@ -163,7 +164,7 @@ def units_needed(rows: Sequence[tuple[Estimate, float]], level: float, digits: i
         total if total > MOST else -(-max(total, builds + MIN_JUDGED - 1) // builds) for total in totals
     )
     return (
-        f"about {_count(count)} {fresh}{units}{each} would decide, if judged once; the spread between {units} is "
+        f"{few_yet}about {_count(count)} {fresh}{units}{each} would decide, if judged once; the spread between {units} is "
         f"{spread:.{digits}f}{unit}{least} and is uncertain, so from {_count(fewest)} to {_count(most)} may be needed; "
         f"this assumes true effects of {supposed}{unit}, and {100 * POWER:g} % probability to show all of these rows"
     )

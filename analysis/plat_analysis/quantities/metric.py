@@ -176,7 +176,7 @@ def _measure(metrics: Sequence[str], joint: str, way: str, given: Any) -> Callab
         curves, value = [results.curve(run.id, metric) for metric in metrics], given
         steps = reduce(np.intersect1d, [at for at, _ in curves])
         if not len(steps):
-            return UNMEASURED
+            return _unmeasured(results, metrics)
         each = [values[np.isin(at, steps)] for at, values in curves]
         values = JOINED[joint][1](*each) if joint else each[0]
         if not np.isfinite(values).all():
@@ -189,6 +189,12 @@ def _measure(metrics: Sequence[str], joint: str, way: str, given: Any) -> Callab
         return TAKEN[way].take(steps, values, value)
 
     return of
+
+
+def _unmeasured(results: Results, metrics: Sequence[str]) -> Absent:
+    """Return why a run has no value: the name of a metric may be misspelt, if runs log one with a similar name."""
+    misspelt = [text for text in results.unlogged(metrics) if "did you mean" in text]
+    return Absent(misspelt[0].replace("No run", "no run", 1)) if misspelt else UNMEASURED
 
 
 def _joint(metric: str, given: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from statistics import fmean
 from typing import Any
 
@@ -61,7 +62,7 @@ def prechecks(home: Home, runs: Iterable[Run]) -> list[Precheck]:
     return [
         Precheck(str(start.get("task.name")), str(start.get("model.name")), axes, fmean(measured), len(measured))
         for start, axes, measured in zip(starts, _axes_of([*runs_of.values()]), values, strict=True)
-        if measured
+        if measured and isfinite(fmean(measured))  # where no reward varies, Std/Mean has no value
     ]
 
 

@@ -140,6 +140,8 @@ def _place(top: str) -> Path | None:
     site = next((folder for folder in _SITE if origin.startswith(folder)), None)
     if site is not None:
         return Path(origin) if _is_from_a_folder(top, site) else None
+    if {"site-packages", "dist-packages"} & set(Path(origin).parts):
+        return None  # of another environment that is on the path: what is installed there is released, too
     return None if origin.startswith(_STANDARD) else Path(origin)
 
 

@@ -77,10 +77,10 @@ def test_argparse(plat: Verb, here: Path) -> None:
     assert "3 of 4 flags" in out and out.endswith("next:\n  plat plan train.yaml\n  plat sweep train.yaml\n")
     base = {"trainer": "script", "lr": 0.01, "model": "small"}
     base["script.command"] = "python train.py --lr {lr} --model {model} --seed {seed}"
-    assert read(here / "train.yaml").data == {"title": "Runs of train.py", "base": base, "matrix": {"seed": "range(3)"}}
+    assert read(here / "train.yaml").data == {"title": "Runs of train.py", "base": base, "matrix": {"seed": "range(5)"}}
     text = (here / "train.yaml").read_text()
     assert "  lr: 0.01  # rate of learning\n" in text and "  # --verbose: takes no value\n" in text
-    assert planned(plat, "train.yaml") == 3
+    assert planned(plat, "train.yaml") == 5
     assert not Path("trained").exists()
 
 
@@ -90,7 +90,7 @@ def test_a_script_in_another_folder_and_a_name_for_the_file(plat: Verb, here: Pa
     code, out, _ = plat("init", "code/train.py", "--out", "files/mine.yaml")
     assert code == 0 and "executed in code:" in out and "plat sweep files/mine.yaml" in out
     assert read(here / "files/mine.yaml").data["base"]["script.folder"] == "../code"
-    assert planned(plat, "files/mine.yaml") == 3
+    assert planned(plat, "files/mine.yaml") == 5
 
 
 def test_click_without_defaults_shown(plat: Verb, here: Path) -> None:
@@ -111,7 +111,7 @@ def test_hydra(plat: Verb, here: Path) -> None:
         "python train.py optim.lr={optim.lr} trainer.epochs={trainer_.epochs} seed={seed} hydra.run.dir={run_dir}"
     )
     assert (base["optim.lr"], base["trainer_.epochs"]) == (0.1, 3)
-    assert planned(plat, "train.yaml") == 3
+    assert planned(plat, "train.yaml") == 5
     assert {path.name for path in here.iterdir()} <= {"train.py", "config.yaml", "train.yaml", "home"}
 
 

@@ -107,6 +107,20 @@ def test_a_pair_of_which_the_command_line_left_one_side_is_refused_with_the_over
         assert "leave out the override filter=none" in caught.value.fix
 
 
+def test_an_override_does_not_change_which_axis_a_claim_compares(tmp_path):
+    path = tmp_path / "x.yaml"
+    path.write_text(
+        "title: t\nbase: {trainer: script, script.command: 'sh x.sh {lr} {width}'}\n"
+        "matrix: {lr: [0.1, 0.01], width: [16, 64]}\n"
+        "claims: [{id: slow, says: s, check: mean_delta_positive, measure: {metric: loss}, smallest: 1}]\n"
+    )
+    (tmp_path / "x.sh").write_text("")
+    check_entries(load_experiment(path, ["width=16"]))
+    with pytest.raises(SpecError, match="no two sides to compare: every run has lr=0.01") as caught:
+        check_entries(load_experiment(path, ["lr=0.01"]))
+    assert "leave out the override lr=0.01" in caught.value.fix
+
+
 def test_an_axis_that_is_a_default_is_said_to_be_one(tmp_path):
     path = tmp_path / "x.yaml"
     path.write_text(FILE.lstrip())

@@ -102,6 +102,7 @@ def test_two_metrics_that_do_not_meet_have_no_value(make_experiment):
     "given_, why",
     [
         ({"metric": "nothing"}, "not measured"),
+        ({"metric": "costt"}, "no run logged 'costt': did you mean 'cost'?"),
         ({"metric": "cost", "at": 5}, "not measured"),
         ({"metric": "cost", "steps_to": 50}, "never reached 50"),
         ({"metric": "cost", "median_of_last": 8}, "3 measurements of 8"),

@@ -104,9 +104,9 @@ def _matrix(used: list[Placed]) -> Iterator[str]:
     has_seed = any(one.placeholder == "seed" for one in used)
     yield "matrix:  # every combination of these values is a run"
     if has_seed:
-        yield "  seed: range(3)"
+        yield "  seed: range(5)  # a verdict needs five"
     else:
-        yield "  # seed: range(3)  # plat passes it in the environment, as PLAT_SEED: the script must read it"
+        yield "  # seed: range(5)  # plat passes it in the environment, as PLAT_SEED: the script must read it"
     if axis:
         yield f"  # {axis[0]}: [{', '.join(axis[1])}]  # then remove {axis[0]} from base"
     else:

@@ -61,7 +61,9 @@ def prepare(config: RunConfig) -> tuple[str, str] | None:
     """Return key and title of the base model to build before the run; None if it is shipped or a local checkpoint."""
     if config.model.path is not None or shipped_base(config.model) is not None:
         return None
-    return base_key(config.model), f"base model for {config.model.name} (stand-in)"
+    return base_key(
+        config.model
+    ), f"base model for {config.model.name} (stand-in, {config.model.base.version}, seed {config.model.base.seed})"
 
 
 def _check_machine(config: RunConfig) -> None:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from plat.errors import SpecError
 from plat.extras import require_extra
+from plat.suggest import suggest
 from plat.trainer.api import HEADLINE, TrainerSpec, lazily
 from plat.trainer.script.command import check_placeholders, words_of
 from plat.trainer.script.config import TENSORBOARD, TO_FILL_IN, ScriptRunConfig
 from plat.trainer.script.source_files import source_files
+
+INTERPRETERS = ("python", "python3", "sh", "bash", "zsh", "Rscript", "julia", "perl", "node", "ruby")
+SCRIPTS = (".py", ".sh", ".R", ".jl", ".pl", ".js", ".rb")
 
 
 def validate(config: ScriptRunConfig) -> ScriptRunConfig:
@@ -34,7 +38,9 @@ def _check_machine(config: ScriptRunConfig) -> None:
     """Raise SpecError if this machine lacks the program that the command starts, or the reader of its metrics."""
     if config.script.metrics == TENSORBOARD:
         require_extra("tensorboard", "script.metrics: tensorboard", "script.metrics")
-    program = words_of(config.script)[0]
+    words = words_of(config.script)
+    _check_script(Path(config.script.folder), words)
+    program = words[0]
     path = Path(config.script.folder) / program
     if "{" in program or program in ("python", "python3") or shutil.which(program if "/" not in program else str(path)):
         return
@@ -42,6 +48,20 @@ def _check_machine(config: ScriptRunConfig) -> None:
         fix = f"chmod +x {path}, or name its interpreter first: bash {program}"
         raise SpecError(f"{program} is not executable", where="script.command", fix=fix)
     raise SpecError(f"there is no program {program!r} here", where="script.command", fix="install it, or name its path")
+
+
+def _check_script(folder: Path, words: Sequence[str]) -> None:
+    """Raise SpecError if the file that an interpreter is told to run is missing: `python trian.py`."""
+    if len(words) < 2 or Path(words[0]).name not in INTERPRETERS:
+        return
+    script = words[1]
+    if Path(script).suffix not in SCRIPTS or "{" in script or (folder / script).is_file():
+        return
+    there = sorted(file.name for file in (folder / script).parent.glob("*") if file.suffix in SCRIPTS)
+    what = f"there is no file {script!r} in {folder}"
+    raise SpecError(
+        what, where="script.command", fix=suggest(script, there, "files") if there else "name one that exists"
+    )
 
 
 def _headline(config: Mapping[str, Any]) -> str:

@@ -59,7 +59,7 @@ def test_every_text_can_be_planned(folder: Path, flags: list[Flag], name: str) -
     file.write_text(text.replace(TO_FILL_IN, "given"), encoding="utf-8")
     experiment = load_experiment(file)
     has_seed = any(one.placeholder == "seed" for one in used)
-    assert len(experiment.runs) == (3 if has_seed else 1)
+    assert len(experiment.runs) == (5 if has_seed else 1)
     assert len(used) + len(left) == len(flags)
 
 
@@ -72,7 +72,7 @@ def test_the_examples_in_the_comments_work(folder: Path) -> None:
     file.write_text(text)
     experiment = load_experiment(file)
     check_entries(experiment)
-    assert len(experiment.runs) == 6 and len(experiment.claims) == 1
+    assert len(experiment.runs) == 10 and len(experiment.claims) == 1
     assert {run.axes["lr"] for run in experiment.runs} == {0.1, 0.01}
 
 

@@ -220,7 +220,11 @@ def test_daemons_of_a_script_end_with_it(plat: Verb, project: Path) -> None:
 
 @pytest.mark.parametrize(
     ("command", "says"),
-    [("./run.sh", "run.sh is not executable"), ("no-such-program x", "there is no program 'no-such-program' here")],
+    [
+        ("./run.sh", "run.sh is not executable"),
+        ("no-such-program x", "there is no program 'no-such-program' here"),
+        ("bash rum.sh", "did you mean 'run.sh'"),
+    ],
 )
 def test_a_program_that_cannot_start_is_refused_before_anything_runs(
     plat: Verb, project: Path, command: str, says: str

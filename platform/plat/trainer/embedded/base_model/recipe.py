@@ -26,6 +26,8 @@ VERSIONS = {
     "v2": ("sokoban", "frozenlake", "metamathqa", "countdown"),
     "v3": ("sokoban", "frozenlake", "metamathqa", "countdown", "searchqa", "webshop", "deepcoder", "bandit"),
 }
+# Version -> the settings of its shipped bases, where they differ from the defaults.
+SETTINGS = {"v3": "model.base.batch=112 model.base.steps=3000"}
 
 
 def tasks_of(version: str) -> tuple[str, ...]:
@@ -47,7 +49,7 @@ def check_task_of_base(task: str, version: str) -> None:
         raise SpecError(
             f"base models of version {version} have seen no demonstration of {task}",
             where="model.base.version",
-            fix=f"model.base.version={others[-1]}",
+            fix=" ".join(filter(None, [f"model.base.version={others[-1]}", SETTINGS.get(others[-1])])),
         )
 
 
