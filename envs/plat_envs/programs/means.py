@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from plat_envs.api import Need
 from plat_envs.environment_errors import BadEnvironment
+from plat_envs.hub_cache import dataset_need
 from plat_envs.programs.config import DeepCoderConfig
 from plat_envs.programs.grader import grader_of
 
@@ -44,5 +45,5 @@ def needs(config: DeepCoderConfig) -> list[Need]:
     if config.data == "generated":
         return []
     if config.data == "hub":
-        return [Need(f"the dataset {config.dataset} of the Hugging Face hub, or its local cache")]
+        return [dataset_need(config.dataset)]
     return [Need(f"the problems in {config.path}")]  # a file that is not there has no run

@@ -29,7 +29,10 @@ from plat.trainer.verl.settings.reservation import CPUS_BESIDE, CPUS_OF_A_WORKER
 from plat.trainer.verl.settings.verl_config import VerlRunConfig
 from plat.trainer.verl.settings.verl_overrides import rollout_engine
 from plat.words.metric_names import VERL_METRICS
+from plat_envs.api import Need
+from plat_envs.hub_cache import model_need
 
+BYTES_OF_A_WEIGHT = 2  # bfloat16, on the hub
 UNABLE_STEPS = 20  # of the base of conf/scale/smoke.yaml
 # The base of conf/model/qwen2.5-0.5b.yaml.
 SMALLEST, ABLE = ShapeConfig(layers=1, width=32, heads=2, kv_heads=2, ffn=64), BaseConfig(steps=1500)
@@ -126,6 +129,14 @@ def _fingerprint(config: VerlRunConfig) -> dict[str, Any]:
     return {"base": base, **task_identity(config)}
 
 
+def _needs(config: VerlRunConfig) -> list[Need]:
+    """Return the paper's checkpoint, if the run starts from it, and what the task needs."""
+    if is_stand_in(config) or config.model.path is not None:
+        return needs_of_task(config)
+    model = paper_model(config)
+    return [model_need(model.hub, BYTES_OF_A_WEIGHT * model.size.billions), *needs_of_task(config)]
+
+
 def _less_memory(config: VerlRunConfig) -> VerlRunConfig | None:
     """Return the config with half the tokens in a micro-batch, whose sum is unchanged; None below 1024 tokens."""
     tokens = config.verl.tokens_per_gpu // 2
@@ -151,7 +162,7 @@ SPEC = TrainerSpec(
     idle_keys=idle_keys,
     metrics=VERL_METRICS,
     load_check=lazily("plat.trainer.verl.settings.composition", "check_config"),
-    needs=needs_of_task,
+    needs=_needs,
     check_machine=_check_machine,
     disk_bytes=checkpoint_bytes,
     cost_keys=("model.name", "verl.workers", "task.name", "algorithm.name", "filter.name"),

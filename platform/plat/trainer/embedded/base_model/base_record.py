@@ -32,8 +32,9 @@ SHIPPED_KEYS = tuple(
     v2-0e227b5f0b1cbe15 v2-1a2f5129ce78306f v2-1fc8c75c3970693f v2-3445535d73aca77c v2-3c58416b4aaa23b1
     v2-3fb86a41dc31ee2b v2-473a0ee2c992b590 v2-49657c736efa07f4 v2-5710642f84f38d28 v2-610f75b068a4c062
     v2-6e5febac0c927238 v2-7252349fd0a64160 v2-85fd24ee349b6966 v2-acc63a5ced620b57 v2-b87fa0013e237f90
-    v2-c5662b0cf8b98758 v2-cf4583f582333e90 v2-e1e8a3504760cdcb v3-58b1e5c95191319c v3-59aeb9e5c8211eba
-    v3-6fff19d55796b3e2 v3-8ae6a7fca0eefa5e v3-b38884b10b776e10 v3-ff0bf3c3fe857eed
+    v2-c5662b0cf8b98758 v2-cf4583f582333e90 v2-e1e8a3504760cdcb v3-1cbee58cf2900e13 v3-1fb9d2f1da1b8f75
+    v3-45ca749e167376f0 v3-58b1e5c95191319c v3-59aeb9e5c8211eba v3-6fff19d55796b3e2 v3-8ae6a7fca0eefa5e
+    v3-9e4f72cece46fcde v3-b38884b10b776e10 v3-d1a1e672f10edfb3 v3-fe7110a7e8b01596 v3-ff0bf3c3fe857eed
     """.split()
 )
 REINSTALL = "install plat again (`pip install --force-reinstall --no-deps`), or `git checkout` that file"
