@@ -157,7 +157,8 @@ def test_a_full_disk_is_a_message(plat, spec, monkeypatch):
 def test_a_closed_pipe_is_silent(spec):
     command = f"{sys.executable} -m plat plan {spec(GOOD)} 'matrix.seed=range(400)' -v | head -n 1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60)
-    assert done.stdout.count("\n") == 1 and done.stderr == ""
+    said = [line for line in done.stderr.splitlines() if not line.endswith("making 400 runs ...")]  # of a slow machine
+    assert done.stdout.count("\n") == 1 and said == []
 
 
 UNPUBLISHED = "title: A test\nbase: {trainer: 'plat_toy:SPEC'}\nmatrix:\n  seed: [0]\n"
