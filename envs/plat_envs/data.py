@@ -46,12 +46,12 @@ def read_rows(path: str) -> list[Row]:
                 rows: list[Row] = pyarrow.parquet.read_table(opened).to_pylist()
         else:
             with open_regular(file) as opened:
-                text = opened.read().decode("utf-8")
+                text = opened.read().decode("utf-8-sig")
             if text.lstrip().startswith("["):
                 rows = json.loads(text)
             else:
-                rows = [json.loads(line) for line in text.splitlines() if line.strip()]
-    except (OSError, ValueError) as error:
+                rows = [json.loads(line) for line in text.split("\n") if line.strip()]
+    except (OSError, ValueError, RecursionError) as error:
         raise BadEnvironment(
             f"cannot read the data: {error}", where=path, fix="a .parquet, .json (list of objects) or .jsonl file"
         ) from None

@@ -156,6 +156,26 @@ def test_data_that_cannot_be_used(tmp_path, task):
         use(tmp_path / "empty.json")
 
 
+@pytest.mark.parametrize(
+    ("text", "mark"), [("a\u2028b", ""), ("a\x85b", ""), ("käse", "\ufeff"), ("a\u2029b\x1c", "\ufeff")]
+)
+def test_only_a_line_feed_ends_a_line(tmp_path, text, mark):
+    """Other signs that end lines may be in a text, and a mark of the byte order before all."""
+    rows = [{"question": text}, {"question": "two"}]
+    lines = "\r\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
+    for name, content in (("rows.jsonl", lines), ("rows.json", json.dumps(rows))):
+        (tmp_path / name).write_bytes((mark + content).encode())
+        assert read_rows(str(tmp_path / name)) == rows
+
+
+@pytest.mark.parametrize("content", ["[" * 200_000, '{"a": ' * 200_000, '{"a": ' + "[" * 200_000])
+def test_deep_data_are_refused(tmp_path, content):
+    (tmp_path / "deep.jsonl").write_text(content)
+    with pytest.raises(BadEnvironment, match="cannot read the data") as caught:
+        read_rows(str(tmp_path / "deep.jsonl"))
+    assert caught.value.where == str(tmp_path / "deep.jsonl") and caught.value.fix
+
+
 @pytest.mark.parametrize("task", ["countdown", "metamathqa"])
 def test_the_hub_out_of_reach_is_explained(task, monkeypatch):
     import datasets

@@ -40,11 +40,11 @@ class ReasoningGymConfig(EpisodeConfig):
         check_range("seconds", self.seconds, 0.1, 600.0)
         try:
             options = json.loads(self.options or "{}")
-        except ValueError:
+        except (ValueError, RecursionError):
             options = None
         if not isinstance(options, dict):
             raise BadEnvironment(
-                f"reasoning_gym: options is {self.options!r}",
+                f"reasoning_gym: options is {self.options[:80]!r}",
                 fix='a JSON object, e.g. {"min_terms": 2}; or leave it out',
             )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import mmap
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,8 @@ from plat_envs.retrieval.file_hash import file_hash, readable, stamp, written
 
 SUFFIX = ".offsets"
 _BLOCK = 1 << 24  # bytes that are searched for ends of lines at once
-_HEAD = 3  # numbers before the offsets: the form of this file, and the stamp of the corpus
-_FORM = 1
+_HEAD = 4  # numbers before the offsets: the form of this file, the stamp of the corpus, the CRC of the offsets
+_FORM = 2
 EXPECTED = 'one JSON object a line: {"id": "0", "contents": "\\"Title\\"\\ntext"}, or with title and text'
 
 
@@ -49,7 +50,7 @@ class Corpus:
         """Return a page as its line has it, with `contents`. Raises BadEnvironment if the line is no page."""
         try:
             page = json.loads(self._bytes[self._starts[number] : self._starts[number + 1]])
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise self._no_page(number, str(error)) from None
         if not isinstance(page, dict):
             raise self._no_page(number, "no JSON object")
@@ -60,7 +61,9 @@ class Corpus:
         return page
 
     def _no_page(self, number: int, what: str) -> BadEnvironment:
-        line = self._bytes[: self._starts[number]].count(b"\n") + 1 if number < 1000 else f"page {number}"
+        start = int(self._starts[number])
+        blocks = (self._bytes[place : min(place + _BLOCK, start)] for place in range(0, start, _BLOCK))
+        line = sum(block.count(b"\n") for block in blocks) + 1
         return BadEnvironment(f"a line of the corpus is no page: {what}", where=f"{self.path}:{line}", fix=EXPECTED)
 
     def texts(self) -> Iterator[str]:
@@ -92,8 +95,9 @@ def _offsets(path: Path) -> NDArray[np.int64]:
     head = [_FORM, *stamp(path)]
     try:
         kept: NDArray[np.int64] = np.load(beside, mmap_mode="r", allow_pickle=False)
-        if kept.dtype == np.int64 and kept.ndim == 1 and kept[:_HEAD].tolist() == head and len(kept) > _HEAD + 1:
-            return kept[_HEAD:]
+        if kept.dtype == np.int64 and kept.ndim == 1 and len(kept) > _HEAD + 1:
+            if kept[:_HEAD].tolist() == [*head, zlib.crc32(kept[_HEAD:].data)]:
+                return kept[_HEAD:]
     except (OSError, ValueError, EOFError):
         pass  # there is none yet, or it is damaged
     found = np.concatenate([[0], *_ends_of_lines(path)]).astype(np.int64)
@@ -101,11 +105,11 @@ def _offsets(path: Path) -> NDArray[np.int64]:
     if found[-1] != size:  # the last line has no end
         found = np.append(found, size)
     filled = np.diff(found) > 1  # an empty line is no page
-    starts = np.append(found[:-1][filled], size)
+    starts = np.append(found[:-1][filled], np.int64(size))
     if len(starts) == 1:
         raise BadEnvironment("the corpus is empty", where=str(path), fix=EXPECTED)
     with written(beside) as file:
-        np.save(file, np.concatenate([head, starts]).astype(np.int64))
+        np.save(file, np.concatenate([[*head, zlib.crc32(starts.data)], starts]).astype(np.int64))
     return starts
 
 

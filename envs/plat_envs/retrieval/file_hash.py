@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import glob
 import json
 import os
 import tempfile
@@ -14,6 +16,7 @@ from typing import IO
 from plat_envs.environment_errors import BadEnvironment
 
 SUFFIX = ".sha256.json"
+_PARTIAL = ".partial"  # the end of a hidden file's name that is being written
 
 
 def readable(path: Path, what: str, fix: str) -> Path:
@@ -37,7 +40,7 @@ def file_hash(path: Path) -> str:
     beside = path.with_name(path.name + SUFFIX)
     try:
         now = stamp(path)
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
             kept = json.loads(beside.read_text())
             if kept["stamp"] == now and isinstance(kept["sha256"], str):
                 return str(kept["sha256"])
@@ -54,18 +57,40 @@ def file_hash(path: Path) -> str:
 def written(path: Path) -> Iterator[IO[bytes]]:
     """Open a new file to write. It replaces `path` at the end of the block, and is removed after an error.
 
-    Raises BadEnvironment if it cannot be written.
+    What a killed process has left of the same file is removed first. Raises BadEnvironment if it cannot be written.
     """
     try:
-        file = tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False)
+        _remove_leftovers(path)
+        file = _partial(path)
         try:
             with file:
                 os.fchmod(file.fileno(), 0o644)
                 yield file
-            os.replace(file.name, path)
+                file.flush()
+                os.fsync(file.fileno())  # some file systems only now notice that there is no room
+                os.replace(file.name, path)  # while it is locked
         except BaseException:
             os.unlink(file.name)
             raise
     except OSError as error:
         what = f"a file cannot be written: {error.strerror}"
         raise BadEnvironment(what, where=str(path), fix="choose a folder that exists and has room") from None
+
+
+def _partial(path: Path) -> IO[bytes]:
+    """Return a new hidden file beside `path`, locked for as long as it is open, or its process lives."""
+    while True:
+        file = tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", suffix=_PARTIAL, delete=False)
+        with contextlib.suppress(OSError):  # a file system without locks: then leftovers stay, too
+            fcntl.flock(file, fcntl.LOCK_EX)
+        if os.path.exists(file.name):  # or else another process took it for a leftover, before the lock
+            return file
+        file.close()
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Remove the hidden files of `path` that nobody has locked: their processes are dead."""
+    for name in path.parent.glob(f".{glob.escape(path.name)}.*{_PARTIAL}"):
+        with contextlib.suppress(OSError), name.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            name.unlink()

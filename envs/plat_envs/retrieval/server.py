@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import socket
 import sys
@@ -117,9 +118,14 @@ class Server(ThreadingHTTPServer):
             self.address_family = socket.AF_INET6
         try:
             super().__init__((host, port), Handler)
-        except (OSError, OverflowError) as error:
+        except (OSError, OverflowError, UnicodeError) as error:
             what = f"the server cannot listen: {getattr(error, 'strerror', None) or error}"
-            raise BadEnvironment(what, where=f"{host}:{port}", fix="--port N with a free port") from None
+            port_is_bad = getattr(error, "errno", None) in (errno.EADDRINUSE, errno.EACCES)
+            if port_is_bad or isinstance(error, OverflowError):
+                fix = "--port N with a free port"
+            else:
+                fix = "--host with an address of this machine: 127.0.0.1, or 0.0.0.0 for all that it has"
+            raise BadEnvironment(what, where=f"{host}:{port}", fix=fix) from None
 
     @property
     def url(self) -> str:

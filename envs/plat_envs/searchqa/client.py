@@ -81,20 +81,27 @@ class ServerSearch:
             self._check_hash(answer["hash"])
         try:
             (found,) = answer["result"]
+            if not isinstance(found, list):
+                raise TypeError
             documents = [(one["document"]["contents"], float(one["score"])) for one in found]
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             raise self._strange(f"no list of documents with scores: {str(answer)[:80]}") from None
+        if len(documents) > count:
+            raise self._strange(f"{len(documents):,} documents where {count} were asked for")
         if not all(isinstance(text, str) for text, _ in documents):
             raise self._strange("a document that is no text")
+        if not all(math.isfinite(score) for _, score in documents):
+            raise self._strange("a score that is not finite")
         return documents
 
     def _check_hash(self, found: Any) -> None:
         if self._config.index and found != self._config.index:
-            raise BadEnvironment(
-                f"searchqa: the retrieval server has the index {found}, and the run was planned with another one",
-                where=self._config.server,
-                fix=f"start the server with the index {self._config.index}, or make new runs: task.env.index={found}",
-            )
+            what = "names no index, and the run was planned with one"
+            fix = f"start plat's server with the index {self._config.index}"
+            if isinstance(found, str) and found:
+                what = f"has the index {found}, and the run was planned with another one"
+                fix += f", or make new runs: task.env.index={found}"
+            raise BadEnvironment(f"searchqa: the retrieval server {what}", where=self._config.server, fix=fix)
 
     def _answer(self, method: str, path: str, content: Any) -> dict[str, Any]:
         """Return the JSON object that the server answers. Ask again while it is away."""
@@ -124,7 +131,7 @@ class ServerSearch:
             raise self._strange(f"status {reply.status} to {path}: {_sentence(reply.body)}")
         try:
             answer = json.loads(reply.body)
-        except ValueError:
+        except (ValueError, RecursionError):
             answer = None
         if not isinstance(answer, dict):
             raise self._strange(f"no JSON object to {path}: {reply.body[:80]!r}")
@@ -142,5 +149,5 @@ def _sentence(body: bytes) -> str:
     """Return what a body says of an error: its `error` if it is JSON, or else its beginning."""
     try:
         return str(json.loads(body)["error"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return body[:80].decode("utf-8", "replace")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -11,6 +12,7 @@ from plat_envs.turns.episode import EpisodeConfig
 
 HOTPOTQA = "hotpotqa/hotpot_qa"  # on the hub
 LEAST_F1 = 0.3  # of a paid answer, as released
+_PRINTABLE = re.compile(r"[!-~]+")
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,9 @@ class SearchQAConfig(EpisodeConfig):
 def _is_address(text: str) -> bool:
     try:
         address = urlsplit(text)
-        return address.scheme in ("http", "https") and bool(address.hostname) and address.port != 0
-    except ValueError:  # of a port that is no number
+        host = (address.hostname or "").encode("idna").decode()
+        if address.scheme not in ("http", "https") or address.port == 0 or not host:
+            return False
+        return _PRINTABLE.fullmatch(host + address.path) is not None
+    except ValueError:  # of a port that is no number, or a host that cannot be a name
         return False

@@ -56,16 +56,16 @@ def _server(config: SearchQAConfig) -> Need:
     what = f"a retrieval server at {config.server}{memory}"
     found, absent = _index_of(config.server)
     if not absent and config.index not in ("", found):
-        absent = f"it has the index {found}, not {config.index}"
+        absent = f"it has the index {found}, not {config.index}" if found else "it names no index"
     if absent:
         return Need(what, absent, serve_command(config))
-    return Need(
-        what if config.index else f"{what}; task.env.index={found} would make sure that its pages stay the same"
-    )
+    if found and not config.index:
+        what += f"; task.env.index={found} would make sure that its pages stay the same"
+    return Need(what)
 
 
 def _index_of(server: str) -> tuple[str, str]:
-    """Return the hash that a server gives, and why it cannot be used now: "" if it can."""
+    """Return the hash that a server gives, "" for none, and why it cannot be used now, "" if it can."""
     try:
         reply = ask(server, "GET", "/health", None, QUICKLY)
     except (OSError, HTTPException) as error:
@@ -73,6 +73,7 @@ def _index_of(server: str) -> tuple[str, str]:
     if reply.status != 200:
         return "", f"it answers /health with status {reply.status}"
     try:
-        return str(json.loads(reply.body).get("hash")), ""
-    except (ValueError, AttributeError):
+        found = json.loads(reply.body).get("hash")
+    except (ValueError, AttributeError, RecursionError):
         return "", "it answers /health with something else than a JSON object"
+    return found if isinstance(found, str) else "", ""

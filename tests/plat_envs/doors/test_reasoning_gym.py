@@ -136,6 +136,7 @@ def test_the_process_ends_with_its_last_session():
     [
         ({"dataset": "chain_sums"}, "no dataset 'chain_sums'", "did you mean 'chain_sum'"),
         ({"options": "[1]"}, "options is '\\[1\\]'", "a JSON object"),
+        ({"options": "[" * 200_000}, "options is '\\[\\[", "a JSON object"),
         ({"options": '{"min_term": 2}'}, "chain_sum: TypeError", "options of the dataset"),
     ],
 )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import subprocess
+import sys
 import tarfile
 
 import pytest
@@ -11,7 +14,7 @@ import pytest
 from plat_envs.environment_errors import BadEnvironment
 from plat_envs.retrieval import corpus as corpus_module
 from plat_envs.retrieval.corpus import SUFFIX, Corpus
-from plat_envs.retrieval.file_hash import file_hash
+from plat_envs.retrieval.file_hash import file_hash, written
 from plat_envs.searchqa.encyclopaedia import encyclopaedia
 from plat_envs.searchqa.page_file import write_pages
 
@@ -46,12 +49,24 @@ def test_places_are_kept_until_the_file_changes(file, monkeypatch):
     assert len(Corpus(file)) == 301 and Corpus(file).content_hash != before
 
 
-@pytest.mark.parametrize("damage", [b"", b"nonsense", None])
+def shifted(content: bytes) -> bytes:
+    """The same file with the places of some pages in place of others'."""
+    words = [content[place : place + 8] for place in range(len(content) % 8, len(content), 8)]
+    words[-200:-100] = words[-199:-99]
+    return content[: len(content) % 8] + b"".join(words)
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda content: b"", lambda content: b"nonsense", lambda content: content[:-100], shifted]
+)
 def test_damaged_places_are_made_again(file, damage):
     beside = file.with_name(file.name + SUFFIX)
     Corpus(file)
-    beside.write_bytes(beside.read_bytes()[:-100] if damage is None else damage)
-    assert Corpus(file)[299] == PAGES[299]
+    good = beside.read_bytes()
+    beside.write_bytes(damage(good))
+    pages = Corpus(file)
+    assert [pages[number] for number in range(len(pages))] == PAGES
+    assert beside.read_bytes() == good
 
 
 def test_a_page_may_have_a_title_and_a_text(tmp_path):
@@ -60,12 +75,15 @@ def test_a_page_may_have_a_title_and_a_text(tmp_path):
     assert list(Corpus(file).texts()) == ['"Ada"\nwas first', "alone"]
 
 
-@pytest.mark.parametrize("line", ["no json", "[1]", '{"id": 3}', '{"contents": 3}'])
-def test_a_line_that_is_no_page_is_named(file, line):
-    file.write_text("\n".join([*file.read_text().splitlines()[:4], line]))
+@pytest.mark.parametrize("line", ["no json", "[1]", '{"id": 3}', '{"contents": 3}', "[" * 200_000])
+@pytest.mark.parametrize("before", [4, 1500])
+def test_a_line_that_is_no_page_is_named(file, monkeypatch, line, before):
+    """Its number counts empty lines, too."""
+    monkeypatch.setattr(corpus_module, "_BLOCK", 1000)
+    file.write_text("\n".join([*(6 * file.read_text().splitlines())[: before - 1], "", line]))
     with pytest.raises(BadEnvironment, match="is no page") as caught:
         list(Corpus(file).texts())
-    assert caught.value.where == f"{file}:5" and "JSON object" in caught.value.fix
+    assert caught.value.where == f"{file}:{before + 1}" and "JSON object" in caught.value.fix
 
 
 @pytest.mark.parametrize(("content", "said"), [(None, "no corpus"), ("", "empty"), ("\n\n", "empty")])
@@ -96,10 +114,51 @@ def test_a_hash_is_kept_beside_the_file(file):
     known = file_hash(file)
     beside = file.with_name(f"{file.name}.sha256.json")
     assert known in beside.read_text()
-    beside.write_text("nonsense")
-    assert file_hash(file) == known
+    for damage in ("nonsense", "[" * 200_000):
+        beside.write_text(damage)
+        assert file_hash(file) == known
     beside.write_text(beside.read_text().replace(known, "0" * 64))
     assert file_hash(file) == "0" * 64, "it is not read again"
+
+
+def test_leftovers_of_a_killed_writer_are_removed(tmp_path):
+    """Those of the same file alone, and not the file of a writer that lives."""
+    out = tmp_path / "pages.jsonl"
+    code = (
+        "import os, pathlib, signal, sys\n"
+        "from plat_envs.retrieval.file_hash import written\n"
+        "blocks = [written(pathlib.Path(name)) for name in sys.argv[1:]]\n"
+        "for block in blocks:\n"
+        "    block.__enter__().write(b'part')\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    subprocess.run([sys.executable, "-c", code, out, tmp_path / "other.jsonl"], check=False)
+    assert len(list(tmp_path.iterdir())) == 2, "both are left"
+    (tmp_path / ".pages.jsonl.swp").touch()
+    with written(out) as alive:
+        alive.write(b"first")
+        with written(out) as file:
+            file.write(b"second")
+        assert out.read_bytes() == b"second"
+    assert out.read_bytes() == b"first"
+    (leftover,) = tmp_path.glob(".other.jsonl.*")
+    assert {path.name for path in tmp_path.iterdir()} == {"pages.jsonl", ".pages.jsonl.swp", leftover.name}
+
+
+def test_a_new_file_that_is_taken_for_a_leftover_is_made_again(tmp_path, monkeypatch):
+    """Another process may look before the lock is there."""
+    lock, names = fcntl.flock, []
+
+    def late(file, operation):
+        if not names:
+            names.append(file.name)
+            os.unlink(file.name)
+        lock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with written(tmp_path / "out") as file:
+        file.write(b"whole")
+    assert names and (tmp_path / "out").read_bytes() == b"whole"
 
 
 def test_generated_pages_begin_with_the_encyclopaedia(tmp_path):

@@ -115,6 +115,40 @@ def test_an_index_that_cannot_be_used_names_the_command_that_makes_it(kind, vect
     assert refused(replace(good, corpus=other), f"pages, and the corpus {other} has 100").where == str(good.index)
 
 
+@pytest.mark.parametrize("kind", ["words", "vectors"])
+def test_an_index_of_another_corpus_with_as_many_pages_is_refused(kind, vectors, words_source, tmp_path):
+    good = words_source if kind == "words" else vectors[0]
+    source = replace(good, corpus=tmp_path / "pages.jsonl", index=tmp_path / "one.index")
+    write_pages(source.corpus, 20, 0)
+    build_index(source, Corpus(source.corpus))
+    open_finder(source, Corpus(source.corpus))
+    source.corpus.write_bytes(b"".join(source.corpus.read_bytes().splitlines(keepends=True)[::-1]))
+    fix = f"plat retrieval build --corpus {source.corpus} --encoder {source.encoder} --out {source.index}"
+    assert refused(source, "built from another corpus").fix == fix
+    beside = source.index.with_name("one.index.corpus.json")
+    noted = beside.read_text()
+    for foreign in (None, "nonsense", "[" * 200_000, "[]", noted.replace('"index": "', '"index": "0')):
+        beside.unlink() if foreign is None else beside.write_text(foreign)
+        open_finder(source, Corpus(source.corpus))
+    build_index(source, Corpus(source.corpus))
+    open_finder(source, Corpus(source.corpus))
+    assert beside.read_text() != noted
+
+
+@pytest.mark.parametrize("name", ["pages.jsonl", "linked.jsonl", "folder/../pages.jsonl"])
+def test_an_index_that_is_the_corpus_is_refused(words_source, tmp_path, name):
+    """Its fix would have overwritten the pages."""
+    corpus = tmp_path / "pages.jsonl"
+    write_pages(corpus, 20, 0)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "linked.jsonl").symlink_to(corpus)
+    content, source = corpus.read_bytes(), replace(words_source, corpus=corpus, index=tmp_path / name)
+    assert "plat retrieval build" not in refused(source, "same file").fix
+    with pytest.raises(BadEnvironment, match="same file"):
+        build_index(source, Corpus(corpus))
+    assert corpus.read_bytes() == content
+
+
 def test_an_index_of_the_other_kind_is_refused(vectors, words_source):
     refused(replace(words_source, index=vectors[0].index, corpus=vectors[0].corpus), "no index of words")
     refused(replace(vectors[0], index=words_source.index), "no index of FAISS")

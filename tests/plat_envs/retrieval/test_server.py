@@ -180,7 +180,18 @@ def test_many_clients_at_once_get_their_own_answers(words_server, words_source):
     assert all(reply["query"] == title for title, (_, reply) in zip(titles, replies, strict=True))
 
 
-def test_a_port_that_is_taken(words_server):
+@pytest.mark.parametrize(
+    ("host", "port", "option"),
+    [
+        ("127.0.0.1", None, "--port"),
+        ("127.0.0.1", 70_000, "--port"),
+        ("192.0.2.1", 0, "--host"),
+        ("256.1.1.1", 0, "--host"),
+        ("a..b", 0, "--host"),
+    ],
+)
+def test_an_address_at_which_it_cannot_listen(words_server, host, port, option):
+    """The fix names the option that is wrong; None: the port of another server."""
     with pytest.raises(BadEnvironment, match="cannot listen") as caught:
-        Server(words_server.pages, "127.0.0.1", words_server.server_port)
-    assert "--port" in caught.value.fix
+        Server(words_server.pages, host, words_server.server_port if port is None else port)
+    assert caught.value.fix.startswith(option)

@@ -161,6 +161,14 @@ def test_an_overloaded_server_is_asked_again(fake, status):
         ((200, {"result": [[{"document": "text", "score": 1}]]}), "no list of documents"),
         ((200, {"result": [[{"document": {"contents": 3}, "score": 1}]]}), "no text"),
         ((200, {"result": [[{"document": {"contents": "a"}, "score": None}]]}), "no list of documents"),
+        ((200, {"result": [[{"document": {"contents": "a"}, "score": 10**400}]]}), "no list of documents"),
+        ((200, {"result": [[{"document": {"contents": "a"}, "score": float("nan")}]]}), "score that is not finite"),
+        ((200, {"result": [[{"document": {"contents": "a"}, "score": float("inf")}]]}), "score that is not finite"),
+        ((200, {"result": [[PAGE] * 1000]}), "1,000 documents where 5 were asked for"),
+        ((200, {"result": [""]}), "no list of documents"),
+        ((200, {"result": [{}]}), "no list of documents"),
+        ((200, b"[" * 200_000), "no JSON object"),
+        ((400, b"[" * 200_000), "status 400"),
         ((400, {"error": "topk is 99"}), "status 400 to /retrieve: topk is 99"),
         ((404, b"nothing here"), "status 404 to /retrieve: nothing here"),
     ],
@@ -185,11 +193,16 @@ def test_another_index_is_no_reason_to_wait(fake, words_server):
     right = words_server.pages.hashes.combined
     search = search_at(words_server.url, index=right)
     assert search("bridges", 2) and search("bridges", 2)
-    for address in (words_server.url, fake((200, {"status": "healthy"}))[1]):
-        with pytest.raises(BadEnvironment, match="another one") as caught:
+    for address, said, advised in (
+        (words_server.url, "another one", right),
+        (fake((200, {"status": "healthy"}))[1], "names no index", None),
+        (fake((200, {"hash": ""}))[1], "names no index", None),
+    ):
+        with pytest.raises(BadEnvironment, match=said) as caught:
             search_at(address, index="0" * 64)("bridges", 2)
         assert not isinstance(caught.value, ServiceError)
         assert caught.value.where == address and "0" * 64 in caught.value.fix
+        assert caught.value.fix.partition("task.env.index=")[2] == (advised or "")
 
 
 def test_a_server_that_is_exchanged_during_a_run_is_noticed(fake):
@@ -209,7 +222,13 @@ def test_threads_are_used_only_where_they_wait_for_a_server():
     assert spec.concurrent(configure(spec, {"server": "http://127.0.0.1:9"}))
 
 
-@pytest.mark.parametrize("server", ["127.0.0.1:8000", "ftp://host", "http://", "http://host:port"])
+@pytest.mark.parametrize(
+    "server",
+    [
+        *("127.0.0.1:8000", "ftp://host", "http://", "http://host:port", "http://a..b", f"http://{'a' * 70}:80"),
+        *("http://h:1/ä", "http://h:1/a b", "http://h:1/\x7f", "http://h h:80", "http://ä..ö"),
+    ],
+)
 def test_an_address_that_is_none(server):
     with pytest.raises(BadEnvironment, match="server is"):
         SearchQAConfig(server=server)

@@ -8,6 +8,7 @@ import time
 import pytest
 
 from plat_envs.api import configure, find_environment
+from plat_envs.searchqa.server_call import Reply
 
 
 def needs(**options):
@@ -39,6 +40,25 @@ def test_a_server_that_is_away_and_files_that_are_missing(tmp_path):
     assert server.fix == "plat retrieval serve --corpus CORPUS --index INDEX --encoder DIR --port 1"
     assert needs(server="http://127.0.0.1:1")[0].fix.endswith("--encoder bm25 --port 1")
     assert needs(server="http://elsewhere.invalid:1")[0].fix.endswith("--port 1 --host elsewhere.invalid")
+
+
+@pytest.mark.parametrize(
+    ("body", "absent"),
+    [
+        (b'{"status": "healthy"}', ""),
+        (b'{"hash": ""}', ""),
+        (b'{"hash": [3]}', ""),
+        (b"[]", "it answers /health with something else than a JSON object"),
+        (b"[" * 200_000, "it answers /health with something else than a JSON object"),
+    ],
+)
+def test_a_server_that_names_no_index(monkeypatch, body, absent):
+    """No index is advised, and none is the one that is asked for."""
+    monkeypatch.setattr("plat_envs.searchqa.needs.ask", lambda *arguments: Reply(200, body))
+    (need,) = needs(server="http://127.0.0.1:1")
+    assert (need.what, need.absent) == ("a retrieval server at http://127.0.0.1:1", absent)
+    (need,) = needs(server="http://127.0.0.1:1", index="f" * 64)
+    assert need.absent == (absent or "it names no index") and need.fix.startswith("plat retrieval serve")
 
 
 def test_a_server_that_does_not_speak_is_not_waited_for():

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from plat_envs.searchqa.scoring import exact_match, f1
+from plat_envs.searchqa.scoring import exact_match, f1, normal
 
 WORDS = [
     "the",
@@ -54,7 +54,8 @@ def test_a_thousand_pairs_score_as_the_slow_scorer_says():
     for _ in range(1000):
         answer, right = (" ".join(rng.choices(WORDS, k=rng.randint(0, 5))) for _ in range(2))
         assert f1(answer, right) == pytest.approx(slow_f1(answer, right), abs=1e-12), (answer, right)
-        assert exact_match(answer, right) == (words_of(answer) == words_of(right))
+        compared = words_of if words_of(right) else lambda text: text.lower().split()
+        assert exact_match(answer, right) == (compared(answer) == compared(right)), (answer, right)
         scores.add(round(f1(answer, right), 3))
     assert len(scores) > 10 and {0.0, 1.0} <= scores
 
@@ -62,4 +63,10 @@ def test_a_thousand_pairs_score_as_the_slow_scorer_says():
 def test_what_is_normal():
     assert exact_match("The Eiffel-Tower!", "eiffeltower") and not exact_match("eiffel tower", "eiffeltower")
     assert f1("yes it is", "yes") == 0 and f1("Yes.", "yes") == 1
-    assert f1("", "") == 0 and exact_match("", "the")
+    assert f1("", "") == 0
+
+
+@pytest.mark.parametrize("right", ["The The", "A", "?", "the"])
+def test_a_right_answer_of_articles_and_signs_alone_is_compared_as_it_is(right):
+    assert normal(right) == "" and exact_match(f" {right.upper()} ", right)
+    assert not any(exact_match(answer, right) for answer in ("", "!", "an", right + " The"))

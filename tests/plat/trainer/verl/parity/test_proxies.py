@@ -35,7 +35,8 @@ def played(batch: Batch) -> Played:
     ]
     inside = np.arange(batch.log_probs.shape[1]) < batch.reasoning_length[:, None]
     shared = ("trajectory_of_row", "turn_of_row", "response_length", "reasoning_length", "entropies", "rewards",
-              "group", "success", "format_valid", "reasoning_level", "actions", "moves", "constant_reward", "tricks")  # fmt: skip
+              "group", "success", "format_valid", "reasoning_level", "actions", "moves", "constant_reward",
+              "tricks")  # fmt: skip
     return Played(
         keys=[], tags=[], trajectory_of_sequence=np.arange(batch.trajectories), cut=np.zeros(batch.trajectories, bool),
         prompts=[batch.prompts[number] for number in batch.prompt_of_row], reasonings=reasonings,
