@@ -14,7 +14,6 @@ from dataclasses import asdict
 from functools import cached_property, lru_cache
 from hashlib import file_digest, sha256
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from plat_envs.environment_errors import BadEnvironment
@@ -31,12 +30,14 @@ from plat_envs.shop.published import (
     product_of,
     synthetic,
 )
+from plat_envs.shop.scratch import scratch_folder
 from plat_envs.shop.shops import HITS, WINDOW, searched_text
 
 if TYPE_CHECKING:
     from plat_envs.engines.postings import Postings
 
-FORMAT = "1"  # of the converted files; raise it when they change
+FORMAT = "2"  # of the converted files; raise it when they change
+_MADE_AGAIN = "remove this file; it is made again"
 _PRODUCTS = "items_shuffle"
 _TABLES = """
 CREATE TABLE products (id TEXT PRIMARY KEY, product TEXT NOT NULL);
@@ -104,17 +105,19 @@ class FileShop:
             return self._connections[process].execute(query, values).fetchall()
         except sqlite3.Error as error:
             raise BadEnvironment(
-                f"the converted shop cannot be read: {error}",
-                where=str(self.database),
-                fix="remove this file; it is made again",
+                f"the converted shop cannot be read: {error}", where=str(self.database), fix=_MADE_AGAIN
             ) from None
 
     @cached_property
     def index(self) -> Postings:
-        """The search index, read when it is first needed."""
+        """The search index, read when it is first needed. BadEnvironment if it is damaged or of other products."""
         from plat_envs.engines.postings import load
 
-        return load(self.database.with_suffix(".npz"))
+        path = _index_of(self.database)
+        index = load(path)
+        if index.ids != tuple(sorted(name for (name,) in self._rows("SELECT id FROM products"))):
+            raise BadEnvironment("the search index has other products than the shop", where=str(path), fix=_MADE_AGAIN)
+        return index
 
     @cached_property
     def goals(self) -> tuple[str, ...]:
@@ -143,6 +146,10 @@ class FileShop:
         return tuple(product_id for product_id, _ in self.index.search(text, HITS))
 
 
+def _index_of(database: Path) -> Path:
+    return database.with_suffix(".npz")
+
+
 @lru_cache(maxsize=4)
 def _opened(database: Path) -> FileShop:
     return FileShop(database)
@@ -158,32 +165,45 @@ def file_shop(config: WebShopConfig) -> FileShop:
     digest = sha256(json.dumps([FORMAT, config.goals, fingerprint(config)]).encode()).hexdigest()[:16]
     folder = Path(config.cache) if config.cache else files["products"].parent
     database = folder / f"webshop-{digest}.sqlite"
-    if not database.is_file():
+    if not (database.is_file() and _index_of(database).is_file()):
         try:
             folder.mkdir(parents=True, exist_ok=True)
             _convert(files, config.goals, database)
-        except OSError as error:
+        except (OSError, sqlite3.Error) as error:
             raise BadEnvironment(
-                f"cannot write the converted shop: {error}", where=str(folder), fix="cache: a folder to write into"
+                f"cannot write the converted shop: {error}",
+                where=str(folder),
+                fix="cache: a folder to write into, on a disk with space",
             ) from None
     return _opened(database)
 
 
 def _convert(files: dict[str, Path], goals: str, database: Path) -> None:
-    """Write database and index, each complete or not at all; the database, which is looked for, last."""
+    """Write database and index, each complete or not at all; the database last."""
     from plat_envs.engines.postings import build
 
-    with TemporaryDirectory(dir=database.parent) as folder:
-        made, index = Path(folder, database.name), Path(folder, "index.npz")
+    with scratch_folder(database.parent) as folder:
+        made, index = folder / database.name, folder / "index.npz"
         with closing(sqlite3.connect(made)) as connection, connection:
             connection.executescript(_TABLES)
             build(_stored(files, goals, connection)).save(index)
-        index.replace(database.with_suffix(".npz"))
+        index.replace(_index_of(database))
         made.replace(database)
 
 
 def _stored(files: dict[str, Path], goals: str, connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
     """Store products and instructions; yield (id, text) of each product for the index."""
+    for product, instructions in read_shop(files, goals):
+        connection.execute("INSERT INTO products VALUES (?, ?)", (product.id, json.dumps(as_row(product))))
+        connection.executemany(
+            "INSERT INTO instructions (id, goals, content) VALUES (?, ?, ?)",
+            [(product.id, goal_count(product, one), json.dumps(asdict(one))) for one in instructions],
+        )
+        yield product.id, searched_text(product)
+
+
+def read_shop(files: dict[str, Path], goals: str) -> Iterator[tuple[Product, list[Instruction]]]:
+    """Yield the different products and their instructions. BadEnvironment for a file that is not as WebShop has it."""
     attributes = read_object(files["attributes"])
     people = read_object(files["human"]) if goals == "human" else {}
     seen: set[str] = set()
@@ -192,14 +212,8 @@ def _stored(files: dict[str, Path], goals: str, connection: sqlite3.Connection) 
         if product is None or product.id in seen:
             continue
         seen.add(product.id)
-        connection.execute("INSERT INTO products VALUES (?, ?)", (product.id, json.dumps(as_row(product))))
-        where = str(files["human" if goals == "human" else "attributes"])
+        where = f"{files['human' if goals == 'human' else 'attributes']}: {product.id}"
         if goals == "human":
-            instructions = human(people.get(product.id, []), where)
+            yield product, human(people.get(product.id, []), where)
         else:
-            instructions = synthetic(attributes.get(product.id, {}), where)
-        connection.executemany(
-            "INSERT INTO instructions (id, goals, content) VALUES (?, ?, ?)",
-            [(product.id, goal_count(product, one), json.dumps(asdict(one))) for one in instructions],
-        )
-        yield product.id, searched_text(product)
+            yield product, synthetic(attributes.get(product.id, {}), where)

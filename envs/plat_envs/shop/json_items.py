@@ -38,13 +38,21 @@ def read_items(path: Path, chunk: int = CHUNK) -> Iterator[dict[str, Any]]:
                 item, text = _first(text, file, chunk)
                 yield item
                 text, count = _begun(text, file, chunk), count + 1
+                if text.startswith(","):
+                    text = _begun(text[1:], file, chunk)
+                    if text.startswith("]"):
+                        raise ValueError("there is none after the last comma")
+                elif not text.startswith("]"):
+                    raise ValueError("there is no comma before it" if text else "the list has no end")
+            if rest := _begun(text[1:], file, chunk):
+                raise ValueError(f"the list ends before it, but the file goes on: {rest[:20]!r}")
     except (OSError, ValueError, RecursionError) as error:
         raise BadEnvironment(f"cannot read item {count} of the list: {error}", where=str(path), fix=GET_IT) from None
 
 
 def _begun(text: str, file: TextIO, chunk: int) -> str:
-    """Return the text from the next item, or the end of the list, on; read in the file if there is none in the text."""
-    while not (text := text.lstrip(" \t\r\n,")) and (more := file.read(chunk)):
+    """Return the text without blanks at its beginning; read on in the file until there is something else."""
+    while not (text := text.lstrip(" \t\r\n")) and (more := file.read(chunk)):
         text = more
     return text
 

@@ -25,6 +25,7 @@ FIELDS = (  # that a product must have
     "product_category",
 )
 NO_PRICE = 100.0  # of a product without a price, as released
+_ID = re.compile(r"[A-Za-z0-9_-]+")
 _FUNCTION_WORDS = frozenset("a an and are as at by for from in into is it of on or per the to up with your".split())
 
 
@@ -40,7 +41,8 @@ class Instruction:
 def product_of(row: Mapping[str, Any], attributes: Mapping[str, Any], where: str) -> Product | None:
     """Return the product of a row; None for one without a proper id, as released.
 
-    Raises BadEnvironment for a field that is missing or of a wrong type.
+    Raises BadEnvironment for a field that is missing or of a wrong type, and for an id that has other signs than
+    letters, digits, - and _.
     """
     missing = [name for name in FIELDS if name not in row]
     if missing:
@@ -48,6 +50,8 @@ def product_of(row: Mapping[str, Any], attributes: Mapping[str, Any], where: str
     name = str(row["asin"])
     if name == "nan" or len(name) > 10:
         return None
+    if not _ID.fullmatch(name):
+        raise BadEnvironment(f"a product has the id {name!r}", where=where, fix="asin: letters, digits, - and _")
     try:
         prices = _prices(row.get("pricing"))
         title, bullets = str(row["name"]), row["small_description"]
@@ -59,9 +63,9 @@ def product_of(row: Mapping[str, Any], attributes: Mapping[str, Any], where: str
             price=prices[0] if len(prices) == 1 else random.Random(f"webshop/price/{name}").uniform(*prices[:2]),
             query=str(row["query"]).lower().strip(),
             path=tuple(part.strip() for part in str(row["product_category"]).split("›")),
-            nouns=title_nouns(title) if given is None else tuple(str(noun).lower() for noun in given),
+            nouns=title_nouns(title) if given is None else tuple(noun.lower() for noun in _texts("nouns", given)),
             options=_options(row["customization_options"]),
-            attributes=tuple(attributes.get(name, {}).get("attributes", ())),
+            attributes=_texts("attributes in items_ins_v2", attributes.get(name, {}).get("attributes", [])),
             bullets=tuple(str(bullet) for bullet in bullets if bullet is not None),
             description=str(row["full_description"] or ""),
             price_tag=" to ".join(f"${price}" for price in prices[:2]),
@@ -70,6 +74,13 @@ def product_of(row: Mapping[str, Any], attributes: Mapping[str, Any], where: str
         raise BadEnvironment(
             f"product {name} has a field of a wrong type: {error!r}", where=where, fix="the files as WebShop has them"
         ) from None
+
+
+def _texts(field: str, value: Any) -> tuple[str, ...]:
+    """Return a list of texts. Raises TypeError for anything else; one text is no list of letters."""
+    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
+        raise TypeError(f"{field} is no list of texts: {str(value)[:60]}")
+    return tuple(value)
 
 
 def _prices(pricing: Any) -> list[float]:
@@ -98,9 +109,12 @@ def title_nouns(title: str) -> tuple[str, ...]:
 def synthetic(entry: Mapping[str, Any], where: str) -> list[Instruction]:
     """Return the instruction of an entry of items_ins_v2*.json, if it has one. BadEnvironment for a wrong type."""
     try:
-        text, attributes = entry.get("instruction"), tuple(entry.get("instruction_attributes") or ())
-    except (AttributeError, TypeError):
-        raise BadEnvironment(f"not an entry of attributes: {str(entry)[:60]}", where=where) from None
+        text = entry.get("instruction")
+        attributes = _texts("instruction_attributes", entry.get("instruction_attributes") or [])
+    except (AttributeError, TypeError) as error:
+        raise BadEnvironment(
+            f"not an entry of attributes: {error!r}", where=where, fix="the files as WebShop has them"
+        ) from None
     return [Instruction(str(text), attributes)] if text is not None and attributes else []
 
 
@@ -110,8 +124,8 @@ def human(entries: Any, where: str) -> list[Instruction]:
         return [
             Instruction(
                 entry["instruction"].strip("."),
-                tuple(entry["instruction_attributes"]),
-                tuple(entry["instruction_options"]),
+                _texts("instruction_attributes", entry["instruction_attributes"]),
+                _texts("instruction_options", entry["instruction_options"]),
             )
             for entry in entries
             if entry["instruction_attributes"]

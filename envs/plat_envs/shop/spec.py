@@ -8,6 +8,7 @@ from plat_envs.shop.chat import ChatShopper
 from plat_envs.shop.compact import CompactShopper
 from plat_envs.shop.config import WebShopConfig
 from plat_envs.shop.file_shop import file_shop, fingerprint
+from plat_envs.shop.needs import needs
 from plat_envs.shop.shopper import Shopper
 from plat_envs.shop.shops import generated_shop
 
@@ -37,4 +38,5 @@ SPEC = EnvironmentSpec(
     fingerprint=fingerprint,
     countable=generated,
     plenty=512,
+    needs=needs,
 )

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import resource
+import subprocess
+import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from plat_envs.api import configure, find_environment, make_environment
+from plat_envs.engines.postings import build
 from plat_envs.environment_errors import BadEnvironment
 from plat_envs.instances import split_of
 from plat_envs.shop.config import WebShopConfig
 from plat_envs.shop.file_shop import file_shop
-from plat_envs.shop.json_items import read_items
 from plat_envs.shop.published import title_nouns
 from plat_envs.stand_in.scripted import response
 
@@ -194,6 +199,15 @@ def broken(published, name, content):
     (published.parent / name).write_text(content)
 
 
+def with_row(published, **fields):
+    write(published.parent, [row(7, **fields)])
+
+
+def with_entry(published, **fields):
+    entry = {"attributes": ["a"], "instruction": "x", "instruction_attributes": ["a"], **fields}
+    write(published.parent, [row(7)], {"B000000007": entry})
+
+
 BREAKS = {
     "a missing file": (lambda p: (p.parent / "items_ins_v2_1000.json").unlink(), "no file items_ins_v2_1000.json"),
     "no products": (lambda p: p.unlink(), "no file items_shuffle_1000.json"),
@@ -207,6 +221,19 @@ BREAKS = {
     "a missing field": (lambda p: write(p.parent, [{"asin": "B1", "name": "x"}]), "no field 'full_description'"),
     "a wrong price": (lambda p: write(p.parent, [row(1, pricing="$1.2.3")]), "wrong type"),
     "wrong options": (lambda p: write(p.parent, [row(1, customization_options={"size": [{"x": 1}]})]), "wrong type"),
+    **{
+        f"{name} is {value!r}": (partial(with_entry, **{name: value}), f"{name}.* is no list of texts")
+        for name in ("attributes", "instruction_attributes")
+        for value in ([1, 2], [None], [["a"]], "cotton", {"a": 1})
+    },
+    **{
+        f"nouns is {value!r}": (partial(with_row, nouns=value), "product B000000007 .*nouns is no list of texts")
+        for value in ("lamp", 5, [None])
+    },
+    **{
+        f"the id is {name!r}": (partial(with_row, asin=name), "has the id ")
+        for name in ("", "\ud800", "A\nB", "A/B.1", "ü", "B1\n")
+    },
 }
 
 
@@ -220,10 +247,24 @@ def test_bad_files_are_one_message_with_where_and_fix(published, case):
     assert not list(published.parent.glob("webshop-*")), "nothing is left half done"
 
 
-def test_wrong_instructions_of_people_and_a_wrong_name(published, tmp_path):
-    broken(published, "items_human_ins.json", json.dumps({row(0)["asin"]: [{"instruction": "x"}]}))
-    with pytest.raises(BadEnvironment, match="instruction_attributes"):
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({}, "KeyError"),
+        *(({"instruction_attributes": value}, "instruction_attributes is no list of texts") for value in ([1], "red")),
+        *(({"instruction_options": value}, "instruction_options is no list of texts") for value in ([8], "red", None)),
+    ],
+)
+def test_wrong_instructions_of_people(published, fields, said):
+    lists = {"instruction_attributes": ["red"], "instruction_options": []} if fields else {}
+    entries = [{"instruction": "x", **lists, **fields}]
+    broken(published, "items_human_ins.json", json.dumps({row(1)["asin"]: entries}))
+    with pytest.raises(BadEnvironment, match=said) as caught:
         shop_of(published, goals="human")
+    assert caught.value.where == f"{published.with_name('items_human_ins.json')}: B000000001" and caught.value.fix
+
+
+def test_a_wrong_name_of_the_file(published, tmp_path):
     other = published.rename(tmp_path / "products.json")
     with pytest.raises(BadEnvironment, match="items_shuffle"):
         shop_of(other)
@@ -236,8 +277,52 @@ def test_a_cache_that_cannot_be_used(published, tmp_path):
     assert "cache" in caught.value.fix
 
 
+def test_a_full_disk(published):
+    before, limits = set(published.parent.iterdir()), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8192, limits[1]))  # fails as a full disk does, in the database first
+    try:
+        with pytest.raises(BadEnvironment, match="cannot write the converted shop") as caught:
+            shop_of(published)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert "disk with space" in caught.value.fix and set(published.parent.iterdir()) == before
+
+
+def test_the_next_conversion_removes_what_a_killed_one_has_left(published):
+    code = """if 1:
+        import os, signal, sys
+        from plat_envs.shop import file_shop
+        from plat_envs.shop.config import WebShopConfig
+        file_shop.searched_text = lambda product: os.kill(os.getpid(), signal.SIGKILL)
+        file_shop.file_shop(WebShopConfig(data="file", path=sys.argv[1]))"""
+    subprocess.run([sys.executable, "-c", code, str(published)], check=False)
+    (left,) = published.parent.glob("converting-*")
+    assert list(left.glob("*.sqlite*"))
+    host = left.name.rsplit("-", 2)[0]
+    kept = {left.with_name(f"{host}-{os.getpid()}-a"), left.with_name("converting-another.host-1-a")}
+    for folder in kept:
+        folder.mkdir()
+    shop_of(published)
+    assert set(published.parent.glob("converting-*")) == kept, "of a process that lives, and of another host"
+
+
+def test_a_lost_index_is_made_again(published):
+    index = shop_of(published).database.with_suffix(".npz")
+    index.unlink()
+    assert shop_of(published).search("brand7 lamp")[0] == "B000000007" and index.is_file()
+
+
+@pytest.mark.parametrize("ids", [["B000000001"], [f"C{number:09d}" for number in range(60)]])
+def test_an_index_of_another_shop(published, ids):
+    index = shop_of(published).database.with_suffix(".npz")
+    build((name, "lamp") for name in ids).save(index)
+    with pytest.raises(BadEnvironment, match="other products") as caught:
+        shop_of(published).search("lamp")
+    assert caught.value.where == str(index) and "remove this file" in caught.value.fix
+
+
 @pytest.mark.parametrize("suffix", [".sqlite", ".npz"])
-def test_a_damaged_conversion_is_named(tmp_path, suffix):
+def test_a_damaged_conversion_is_named_and_its_fix_helps(tmp_path, suffix):
     path = write(tmp_path / suffix[1:], [row(number) for number in range(30)])
     damaged = shop_of(path).database.with_suffix(suffix)
     damaged.write_bytes(b"no database, no index" * 40)
@@ -245,15 +330,9 @@ def test_a_damaged_conversion_is_named(tmp_path, suffix):
     with pytest.raises(BadEnvironment, match="cannot be read") as caught:
         shop.product(shop.goals[0].partition("/")[0]), shop.search("lamp")
     assert caught.value.where == str(damaged) and "remove this file" in caught.value.fix
-
-
-@pytest.mark.parametrize("chunk", [*range(1, 40), 1 << 16])
-def test_a_list_is_read_item_by_item(tmp_path, chunk):
-    items = [{"a": "x]}, {" * n, "b": [n, {"c": "ü"}]} for n in range(9)]
-    (tmp_path / "list.json").write_text("  " + json.dumps(items, indent=2, ensure_ascii=False) + " \n")
-    assert list(read_items(tmp_path / "list.json", chunk)) == items
-    (tmp_path / "empty.json").write_text("[ ]")
-    assert list(read_items(tmp_path / "empty.json", chunk)) == []
+    damaged.unlink()
+    again = type(shop)(shop_of(path).database)
+    assert again.product(again.goals[0].partition("/")[0]) and again.search("lamp")
 
 
 def test_words_of_a_title_stand_for_nouns():
