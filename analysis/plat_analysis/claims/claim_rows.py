@@ -164,8 +164,9 @@ def units_needed(rows: Sequence[tuple[Estimate, float]], level: float, digits: i
         total if total > MOST else -(-max(total, builds + MIN_JUDGED - 1) // builds) for total in totals
     )
     return (
-        f"{few_yet}about {_count(count)} {fresh}{units}{each} would decide, if judged once; the spread between {units} is "
-        f"{spread:.{digits}f}{unit}{least} and is uncertain, so from {_count(fewest)} to {_count(most)} may be needed; "
+        f"{few_yet}about {_count(count)} {fresh}{units}{each} would decide, if judged once; "
+        f"the spread between {units} is {spread:.{digits}f}{unit}{least} and is uncertain, so "
+        f"from {_count(fewest)} to {_count(most)} may be needed; "
         f"this assumes true effects of {supposed}{unit}, and {100 * POWER:g} % probability to show all of these rows"
     )
 

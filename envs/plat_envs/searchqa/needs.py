@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from http.client import HTTPException
-from importlib.util import find_spec
 from pathlib import Path
 
 from plat_envs.api import Need
+from plat_envs.hub_cache import dataset_need
 from plat_envs.searchqa.config import SearchQAConfig
 from plat_envs.searchqa.server_call import ask, serve_command
 
@@ -23,7 +22,7 @@ def needs(config: SearchQAConfig) -> list[Need]:
     if config.data == "file":
         found += [_file(path) for path in (config.path, config.validation_path) if path]
     if config.data == "hub":
-        found.append(_dataset(config))
+        found.append(dataset_need(config.dataset))
     if config.server:
         found.append(_server(config))
     return found
@@ -33,21 +32,6 @@ def _file(path: str) -> Need:
     here = Path(path).is_file()
     return Need(
         f"the questions in {path}", "" if here else "there is no such file", "" if here else "task.env.path=FILE"
-    )
-
-
-def _dataset(config: SearchQAConfig) -> Need:
-    what = f"the dataset {config.dataset} of the hub"
-    if find_spec("datasets") is None:
-        return Need(what, "the package datasets is not installed", "pip install 'plat[hub]'")
-    root = Path(os.environ.get("HF_HOME") or Path("~/.cache/huggingface").expanduser())
-    hub = Path(os.environ.get("HF_HUB_CACHE") or root / "hub")
-    cached = [hub / f"datasets--{config.dataset.replace('/', '--')}"]
-    cached.append(Path(os.environ.get("HF_DATASETS_CACHE") or root / "datasets") / config.dataset.replace("/", "___"))
-    if any(folder.exists() for folder in cached):
-        return Need(what)
-    return Need(
-        what, "not on this machine yet", "the first run downloads it; without a network, use task.env.data=file"
     )
 
 

@@ -116,7 +116,7 @@ def test_an_override_does_not_change_which_axis_a_claim_compares(tmp_path):
     )
     (tmp_path / "x.sh").write_text("")
     check_entries(load_experiment(path, ["width=16"]))
-    with pytest.raises(SpecError, match="no two sides to compare: every run has lr=0.01") as caught:
+    with pytest.raises(SpecError, match=r"no two sides to compare: every run has lr=0\.01") as caught:
         check_entries(load_experiment(path, ["lr=0.01"]))
     assert "leave out the override lr=0.01" in caught.value.fix
 
