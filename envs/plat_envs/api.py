@@ -85,7 +85,10 @@ class Means(Protocol):
         """Return what it is, and whether this machine has it."""
 
     def facts(self) -> dict[str, str | int]:
-        """Try it, and return what a run records about it. Raises BadEnvironment if it cannot be had."""
+        """Try it, and return what a run records about it.
+
+        Raises BadEnvironment if it cannot be had, and ServiceError if a server that it needs does not answer.
+        """
 
 
 @dataclass(frozen=True)

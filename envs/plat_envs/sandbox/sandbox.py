@@ -19,7 +19,7 @@ Job = tuple[Program, Sequence[bytes]]
 class Sandbox:
     """Programs in boxes of one level.
 
-    Raises BadEnvironment if the level cannot be had.
+    Raises BadEnvironment if the level cannot be had, and ServiceError if a grader does not answer.
 
     level               by default the first one that this machine has: namespaces, landlock, remote, wasm
     limits              of each test

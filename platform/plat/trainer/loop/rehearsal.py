@@ -11,9 +11,8 @@ import random
 from typing import Any
 
 from plat.errors import PlatError, PluginError
-from plat.trainer.environments import environment_of
+from plat.trainer.environments import environment_errors, environment_of
 from plat.trainer.run_config import RunConfig
-from plat.trainer.sessions import environment_errors
 from plat.user_code import definition_of, user_code
 from plat_envs.api import EnvironmentSpec
 from plat_envs.capabilities import LEVELS, Demonstrates, GradesReasoning
