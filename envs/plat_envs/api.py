@@ -131,11 +131,17 @@ def _published(path: tuple[str, ...]) -> dict[str, EntryPoint]:
 
 
 def find_environment(name: str) -> EnvironmentSpec:
-    """Return the environment of this name. Raises BadEnvironment, with the known names, for an unknown one."""
+    """Return the environment of this name.
+
+    Raises BadEnvironment, with the known names, for an unknown one, and for an entry point that is no EnvironmentSpec.
+    """
     published = _published(tuple(sys.path))
     if name not in published:
         raise BadEnvironment(f"unknown environment {name!r}", fix=one_of(name, sorted(published)))
-    spec: EnvironmentSpec = published[name].load()
+    spec = published[name].load()
+    if not isinstance(spec, EnvironmentSpec):
+        what = f"the environment {name!r} is a {type(spec).__name__}, not an EnvironmentSpec"
+        raise BadEnvironment(what, where=f"the entry point {published[name].value}", fix="name an EnvironmentSpec")
     return spec
 
 
