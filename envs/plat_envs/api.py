@@ -85,7 +85,10 @@ class Means(Protocol):
         """Return what it is, and whether this machine has it."""
 
     def facts(self) -> dict[str, str | int]:
-        """Try it, and return what a run records about it. Raises BadEnvironment if it cannot be had."""
+        """Try it, and return what a run records about it.
+
+        Raises BadEnvironment if it cannot be had, and ServiceError if a server that it needs does not answer.
+        """
 
 
 @dataclass(frozen=True)
@@ -128,11 +131,17 @@ def _published(path: tuple[str, ...]) -> dict[str, EntryPoint]:
 
 
 def find_environment(name: str) -> EnvironmentSpec:
-    """Return the environment of this name. Raises BadEnvironment, with the known names, for an unknown one."""
+    """Return the environment of this name.
+
+    Raises BadEnvironment, with the known names, for an unknown one, and for an entry point that is no EnvironmentSpec.
+    """
     published = _published(tuple(sys.path))
     if name not in published:
         raise BadEnvironment(f"unknown environment {name!r}", fix=one_of(name, sorted(published)))
-    spec: EnvironmentSpec = published[name].load()
+    spec = published[name].load()
+    if not isinstance(spec, EnvironmentSpec):
+        what = f"the environment {name!r} is a {type(spec).__name__}, not an EnvironmentSpec"
+        raise BadEnvironment(what, where=f"the entry point {published[name].value}", fix="name an EnvironmentSpec")
     return spec
 
 

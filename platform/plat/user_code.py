@@ -26,14 +26,14 @@ SITE = tuple({sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib
 def user_code(title: str, fix: str | None = None) -> Iterator[None]:
     """Turn an exception of the block into a PluginError at the file and line of the code that raised it.
 
-    PlatError, KeyboardInterrupt and MemoryError pass unchanged; SystemExit does not. `title` says what failed, e.g.
-    "the trainer 'mine' cannot be loaded".
+    PlatError, KeyboardInterrupt and MemoryError pass unchanged; others, such as SystemExit, do not. `title` says what
+    failed, e.g. "the trainer 'mine' cannot be loaded".
     """
     try:
         yield
     except (PlatError, KeyboardInterrupt, MemoryError):
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         what = f"{title}: {in_words(error)}"
         raise PluginError(what, where=place_of(error, behind=2), fix=fix or "fix the code there") from error
 
@@ -42,7 +42,10 @@ def in_words(error: BaseException) -> str:
     """Return the type and the message of an exception in one line."""
     if isinstance(error, SyntaxError):
         return f"{type(error).__name__}: {error.msg}"
-    message = " ".join(str(error).split())[:300]
+    try:
+        message = " ".join(str(error).split())[:300]
+    except Exception:  # of the exception's own code
+        message = ""
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 

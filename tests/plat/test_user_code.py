@@ -42,6 +42,12 @@ def test_what_says_itself_what_is_wrong_passes():
         raise KeyboardInterrupt
 
 
+@pytest.mark.parametrize("error", [SystemExit(3), GeneratorExit(), StopIteration()])
+def test_what_would_end_plat_in_silence_does_not_pass(error):
+    with pytest.raises(PluginError, match=f"it failed: {type(error).__name__}"), user_code("it failed"):
+        raise error
+
+
 def test_code_of_python_alone_has_no_place():
     with pytest.raises(ValueError) as caught:
         json.loads("{")

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from functools import lru_cache
 from threading import Lock
 
-from plat_envs.environment_errors import BadEnvironment
+from plat_envs.environment_errors import BadEnvironment, ServiceError
 from plat_envs.programs.config import DeepCoderConfig
 from plat_envs.programs.problem import AnyTest
 from plat_envs.sandbox.program import Grade, Limits, Program
@@ -23,11 +23,16 @@ _STARTING = Lock()
 
 
 class Grader:
-    """The sandbox of a process. Raises BadEnvironment if its level cannot be had, or for `limits_only`."""
+    """The sandbox of a process.
+
+    Raises BadEnvironment if its level cannot be had, or for `limits_only`, and ServiceError for a grader that is away.
+    """
 
     def __init__(self, level: str | None, url: str | None, limits: Limits) -> None:
         try:
             self._sandbox = Sandbox(level, limits, url=url, for_language_model=True)
+        except ServiceError:
+            raise
         except BadEnvironment as error:
             raise BadEnvironment(error.what, where="task.env.sandbox", fix=FIX) from error
         self._waiting: list[tuple[Job, Future[Grade]]] = []
@@ -69,6 +74,9 @@ def _grader(level: str | None, url: str | None, limits: Limits) -> Grader:
 
 
 def grader_of(config: DeepCoderConfig) -> Grader:
-    """Return the grader of this process. Its level is tried once. Raises BadEnvironment if it cannot be had."""
+    """Return the grader of this process. Its level is tried once.
+
+    Raises BadEnvironment if the level cannot be had, and ServiceError if a grader does not answer.
+    """
     with _STARTING:
         return _grader(config.level, config.grader or None, config.limits)

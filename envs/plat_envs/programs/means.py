@@ -29,7 +29,7 @@ class SandboxMeans:
     def facts(self) -> dict[str, str | int]:
         """Try the sandbox, and return its level and the versions that decide how programs run.
 
-        Raises BadEnvironment if the level cannot be had.
+        Raises BadEnvironment if the level cannot be had, and ServiceError if a grader does not answer.
         """
         facts = grader_of(self.config).provenance()
         return {f"sandbox_{name}": value for name, value in facts.items() if name != "kernel"}

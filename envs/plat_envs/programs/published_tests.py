@@ -14,6 +14,7 @@ from typing import Any
 
 from plat_envs.environment_errors import BadEnvironment
 from plat_envs.programs.problem import AnyTest
+from plat_envs.sandbox.compare import parse
 from plat_envs.sandbox.program import Call, Test
 
 LONGEST = 15  # tests of `tests: longest_15`
@@ -26,7 +27,7 @@ FIX = "mend or remove the row"
 def function_and_tests(row: dict[str, Any], which: str, where: str) -> tuple[str | None, list[AnyTest]]:
     """Return the function that a row asks for (None: a program that reads stdin), and its tests.
 
-    Raises BadEnvironment, with `where`, if it has no tests or they cannot be read.
+    Raises BadEnvironment, with `where`, if it has no tests, or they cannot be read or given to a program.
     """
     try:
         function, pairs = _pairs(row)
@@ -35,12 +36,23 @@ def function_and_tests(row: dict[str, Any], which: str, where: str) -> tuple[str
             tests: list[AnyTest] = [Test(_text(given), _text(wanted), tolerance) for given, wanted in pairs]
         else:
             tests = _calls(pairs, tolerance, isinstance(_value(row["tests"]), list))
+        for test in tests:
+            _check(test)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         what = f"the tests of a row cannot be read: {type(error).__name__}: {error}"
         raise BadEnvironment(what, where=where, fix=FIX) from None
     if not tests:
         raise BadEnvironment("a row has no tests", where=where, fix=FIX)
     return function, _longest(tests) if which == "longest_15" else tests
+
+
+def _check(test: AnyTest) -> None:
+    """Raise ValueError or RecursionError unless texts are UTF-8 and values are JSON, without NaN and infinity."""
+    if isinstance(test, Test):
+        (test.stdin + test.expected).encode()
+    else:
+        json.dumps(test.arguments, allow_nan=False)
+        parse(json.dumps(test.expected, allow_nan=False).encode())  # as the comparison does
 
 
 def _pairs(row: dict[str, Any]) -> tuple[str | None, list[tuple[Any, Any]]]:

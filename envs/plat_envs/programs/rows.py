@@ -21,6 +21,7 @@ from plat_envs.data import Row, open_regular, read_rows
 from plat_envs.environment_errors import BadEnvironment
 
 INDEX = ".plat-index.json"
+Place = tuple[str, int, int]  # of a line: the hash of its problem, its offset in the file, its number
 FIX = "a .parquet or .jsonl file with the columns problem and tests"
 
 
@@ -30,7 +31,7 @@ class Rows(Protocol):
     keys: list[str]
 
     def row(self, number: int) -> Row:
-        """Return a row."""
+        """Return a row. Raises BadEnvironment if it cannot be read, or the file has another one there by now."""
 
 
 def key_of(row: Row, where: str) -> str:
@@ -41,12 +42,19 @@ def key_of(row: Row, where: str) -> str:
     return blake2b(" ".join(problem.split()).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
+def _unchanged(row: Row, key: str, where: str) -> Row:
+    """Return a row. Raises BadEnvironment if its problem is not the one that has this key."""
+    if key_of(row, where) != key:
+        raise BadEnvironment("the file changed while it was in use", where=where, fix="start the run again")
+    return row
+
+
 @contextmanager
 def _reading(path: str) -> Iterator[None]:
     """Raise BadEnvironment for an error of the file in the block."""
     try:
         yield
-    except (OSError, ValueError, ImportError) as error:
+    except (OSError, ValueError, ImportError, RecursionError) as error:
         raise BadEnvironment(f"cannot read the data: {error}", where=path, fix=FIX) from None
 
 
@@ -58,19 +66,15 @@ class JsonLines:
         about = os.stat(path)
         state = [about.st_size, about.st_mtime_ns]
         index = Path(path + INDEX)
-        try:
-            known = json.loads(index.read_text(encoding="utf-8"))
-            fits = known["state"] == state
-        except (OSError, ValueError, KeyError, TypeError):
-            fits = False
-        rows = known["rows"] if fits else list(self._all())
-        if not fits:
+        rows = _kept(index, state)
+        if not rows:
+            rows = list(self._all())
             _write(index, {"state": state, "rows": rows})
         self.keys = [key for key, _, _ in rows]
         self._places = [(offset, line) for _, offset, line in rows]
 
-    def _all(self) -> Iterator[tuple[str, int, int]]:
-        """Yield hash, place and number of each line that is not empty."""
+    def _all(self) -> Iterator[Place]:
+        """Yield the place of each line that is not empty."""
         with open_regular(self._path) as file:
             offset = 0
             for line, text in enumerate(file, start=1):
@@ -81,7 +85,7 @@ class JsonLines:
     def _parsed(self, text: bytes, line: int) -> Row:
         try:
             row = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise BadEnvironment(f"a line is no JSON: {error}", where=f"{self._path}:{line}", fix=FIX) from None
         if not isinstance(row, dict):
             raise BadEnvironment("a line is no JSON object", where=f"{self._path}:{line}", fix=FIX)
@@ -91,7 +95,23 @@ class JsonLines:
         offset, line = self._places[number]
         with _reading(self._path), open_regular(self._path) as file:
             file.seek(offset)
-            return self._parsed(file.readline(), line)
+            return _unchanged(self._parsed(file.readline(), line), self.keys[number], f"{self._path}:{line}")
+
+
+def _kept(index: Path, state: list[int]) -> list[Place]:
+    """Return the rows of an index that was made for a file in this state, or [] if it is damaged or for another one."""
+    try:
+        known = json.loads(index.read_text(encoding="utf-8"))
+        rows = [(key, offset, line) for key, offset, line in known["rows"]]
+        is_right = known["state"] == state and all(map(_is_place, rows))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return []
+    return rows if is_right else []
+
+
+def _is_place(row: tuple[Any, Any, Any]) -> bool:
+    key, offset, line = row
+    return type(key) is str and type(offset) is type(line) is int and offset >= 0
 
 
 def _write(index: Path, content: dict[str, Any]) -> None:
@@ -126,8 +146,8 @@ class ParquetRows:
     def row(self, number: int) -> Row:
         group = bisect_right(self._ends, number)
         start = self._ends[group - 1] if group else 0
-        row: Row = self._group(group).slice(number - start, 1).to_pylist()[0]
-        return row
+        found: list[Row] = self._group(group).slice(number - start, 1).to_pylist()
+        return _unchanged(found[0] if found else {}, self.keys[number], f"{self._path}: row {number}")
 
 
 class Listed:

@@ -50,7 +50,7 @@ def _is_number(word: str) -> bool:
 
 
 def _near(one: float, other: float, tolerance: float) -> bool:
-    return math.isfinite(one) and abs(one - other) <= tolerance * max(1.0, abs(other))
+    return math.isfinite(one) and math.isfinite(other) and abs(one - other) <= tolerance * max(1.0, abs(other))
 
 
 def same_value(output: bytes, expected: Any, tolerance: float | None = None) -> bool:

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 from contextlib import AbstractContextManager
 
-from plat_envs.environment_errors import BadEnvironment, check_choice
+from plat_envs.environment_errors import BadEnvironment, ServiceError, check_choice
 from plat_envs.sandbox import commands
 from plat_envs.sandbox.box import Box
 from plat_envs.sandbox.inside import landlock
@@ -37,7 +37,8 @@ def choose(level: str | None = None, url: str | None = None, *, for_language_mod
     """Return the level if it can be had, by default the first one of the order.
 
     `limits_only` stops nobody who wants out, so it has to be named, and nothing that a language model wrote may run in
-    it. Raises BadEnvironment if the level, or each of them, cannot be had.
+    it. Raises BadEnvironment if the level, or each of them, cannot be had, and ServiceError if a grader that is needed
+    does not answer.
     """
     if level is not None:
         check_choice("the level of the sandbox", level, LEVELS)
@@ -57,7 +58,10 @@ def choose(level: str | None = None, url: str | None = None, *, for_language_mod
 
 @functools.cache
 def problem_of(level: str, url: str | None = None) -> str | None:
-    """Return why a level cannot be had; None if it can. Tries it with hostile programs, once in each process."""
+    """Return why a level cannot be had; None if it can. Tries it with hostile programs, once in each process.
+
+    Raises ServiceError if the grader does not answer. Later it may, so the next call asks again.
+    """
     if level == "remote" and url is None:
         return "no URL is named"
     try:
@@ -66,6 +70,8 @@ def problem_of(level: str, url: str | None = None) -> str | None:
         if level == LIMITS_ONLY:
             return None
         succeeded = hostile_successes(lambda limits: open_box(level, limits, url))
+    except ServiceError:
+        raise
     except BadEnvironment as error:
         return error.what
     return f"a hostile program {' and '.join(succeeded)}" if succeeded else None

@@ -8,11 +8,14 @@ and `limits`. It answers with `{"outcomes": [...]}`, one object for each input w
 from __future__ import annotations
 
 import json
+import re
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
+from http.client import HTTPException
 from typing import Any, get_args
+from urllib.parse import urlsplit
 
 from plat_envs.environment_errors import BadEnvironment, ServiceError
 from plat_envs.sandbox.program import Limits, Outcome, Program, Status
@@ -20,14 +23,15 @@ from plat_envs.sandbox.program import Limits, Outcome, Program, Status
 ATTEMPTS = 4
 FIRST_PAUSE = 0.25  # seconds; doubled after each attempt
 STATUSES = get_args(Status)
+PLAIN = re.compile("[!-~]+")  # the characters that the first line of a request may have
 
 
 class RemoteBox:
     """A grader. Raises BadEnvironment for an address that is none."""
 
     def __init__(self, url: str, limits: Limits) -> None:
-        if not url.startswith(("http://", "https://")):
-            raise BadEnvironment(f"the grader's address is {url!r}", fix="a URL that begins with http:// or https://")
+        if not _is_address(url):
+            raise BadEnvironment(f"the grader's address is {url!r}", fix="an address such as http://127.0.0.1:8000")
         self._url, self._limits = url, limits
 
     def __enter__(self) -> RemoteBox:
@@ -52,7 +56,7 @@ class RemoteBox:
             outcomes = [_outcome(item) for item in json.loads(answer)["outcomes"]]
             if len(outcomes) != len(stdins):
                 raise ValueError(f"{len(outcomes)} outcomes for {len(stdins)} inputs")
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError) as error:
             what = f"the grader's answer cannot be read: {type(error).__name__}: {error}"
             raise BadEnvironment(what, where=self._url, fix="docs/sandbox.md describes the answer") from error
         return iter(outcomes)
@@ -67,20 +71,32 @@ class RemoteBox:
                 problem = f"it answered {error.code} {error.reason}"
                 if error.code < 500:
                     break
-            except OSError as error:
-                problem = str(getattr(error, "reason", error))
+            except (OSError, HTTPException, ValueError) as error:  # ValueError: it names another address that is none
+                problem = str(getattr(error, "reason", error)) or type(error).__name__
             if attempt + 1 < ATTEMPTS:
                 time.sleep(FIRST_PAUSE * 2**attempt)
         raise ServiceError(f"the grader does not answer: {problem}", where=self._url, fix="start it, or name another")
 
 
+def _is_address(text: str) -> bool:
+    try:
+        address = urlsplit(text)
+        known = address.scheme in ("http", "https") and address.port != 0
+        return known and bool((address.hostname or "").encode("idna")) and bool(PLAIN.fullmatch(text))
+    except ValueError:  # of a port that is no number, or of an empty part of a name
+        return False
+
+
 def _outcome(item: dict[str, Any]) -> Outcome:
     if item["status"] not in STATUSES:
         raise ValueError(f"status {item['status']!r}")
+    stdout, stderr = item["stdout"], item.get("stderr", "")
+    if not isinstance(stdout, str) or not isinstance(stderr, str):
+        raise TypeError(f"stdout {stdout!r:.60} and stderr {stderr!r:.60} have to be texts")
     return Outcome(
         item["status"],
-        str(item["stdout"]).encode("utf-8", "surrogatepass"),
-        str(item.get("stderr", "")),
+        stdout.encode("utf-8", "surrogatepass"),
+        stderr,
         int(item.get("exit_code", 0)),
         float(item.get("cpu_seconds", 0.0)),
         float(item.get("wall_seconds", 0.0)),

@@ -14,12 +14,13 @@ from plat_envs.sandbox.program import Call, Grade, Limits, Outcome, Program, Tes
 
 Tests = Sequence[Test | Call]
 Job = tuple[Program, Sequence[bytes]]
+FIX = "mend the problem's tests"
 
 
 class Sandbox:
     """Programs in boxes of one level.
 
-    Raises BadEnvironment if the level cannot be had.
+    Raises BadEnvironment if the level cannot be had, and ServiceError if a grader does not answer.
 
     level               by default the first one that this machine has: namespaces, landlock, remote, wasm
     limits              of each test
@@ -47,18 +48,25 @@ class Sandbox:
         return levels.provenance(self.level, self._url)
 
     def run(self, program: Program, stdins: Sequence[str]) -> list[Outcome]:
-        """Run a program once for each input; of a function, an input is the JSON list of its arguments."""
-        return self._run_all([(program, [_bytes(stdin) for stdin in stdins])])[0]
+        """Run a program once for each input; of a function, an input is the JSON list of its arguments.
+
+        Raises BadEnvironment for an input that cannot be written as UTF-8.
+        """
+        return self._run_all([(program, [_bytes(stdin, f"input {at}") for at, stdin in enumerate(stdins)])])[0]
 
     def grade(self, program: Program, tests: Tests) -> Grade:
-        """Grade one program, as `grade_all` does. Raises BadEnvironment for no tests, or tests of the other kind."""
+        """Grade one program, as `grade_all` does.
+
+        Raises BadEnvironment for no tests, tests of the other kind, or one that cannot be given to a program.
+        """
         return self.grade_all([(program, tests)])[0]
 
     def grade_all(self, jobs: Sequence[tuple[Program, Tests]]) -> list[Grade]:
         """Grade programs by their tests, several at once.
 
         A test passes if the program ends with exit code 0 within its limits, and its output is the expected one.
-        Raises BadEnvironment for a program without tests, or with tests of the other kind.
+        Raises BadEnvironment for a program without tests, or with tests of the other kind, or for a test that cannot
+        be given to a program.
         """
         for number, (program, tests) in enumerate(jobs):
             if not tests:
@@ -66,7 +74,11 @@ class Sandbox:
             if any(isinstance(test, Call) != (program.function is not None) for test in tests):
                 fix = "a program with `function` needs tests of the class Call, another one those of the class Test"
                 raise BadEnvironment(f"the tests of program {number} are of the other kind", fix=fix)
-        runs = self._run_all([(program, [_input(test) for test in tests]) for program, tests in jobs])
+        inputs = [
+            [_input(test, f"program {number}, test {at}") for at, test in enumerate(tests)]
+            for number, (_, tests) in enumerate(jobs)
+        ]
+        runs = self._run_all([(program, given) for (program, _), given in zip(jobs, inputs, strict=True)])
         return [Grade(_passed(tests, outcomes), outcomes) for (_, tests), outcomes in zip(jobs, runs, strict=True)]
 
     def _run_all(self, jobs: Sequence[Job]) -> list[list[Outcome]]:
@@ -103,17 +115,20 @@ class Sandbox:
                         break
 
 
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
+def _bytes(text: str, where: str) -> bytes:
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise BadEnvironment(f"stdin is no text: {error}", where=where, fix=FIX) from error
 
 
-def _input(test: Test | Call) -> bytes:
+def _input(test: Test | Call, where: str) -> bytes:
     if isinstance(test, Test):
-        return _bytes(test.stdin)
+        return _bytes(test.stdin, where)
     try:
         return json.dumps(test.arguments, allow_nan=False).encode()
     except (ValueError, TypeError, RecursionError) as error:
-        raise BadEnvironment(f"arguments are no JSON: {error}", fix="mend the problem's tests") from error
+        raise BadEnvironment(f"arguments are no JSON: {error}", where=where, fix=FIX) from error
 
 
 def _passed(tests: Tests, outcomes: list[Outcome]) -> list[bool]:

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from typing import Any
 
-from plat.errors import SpecError
+from plat.errors import RunError, SpecError
 from plat.trainer.run_config import RunConfig
 from plat_envs.api import Environment, EnvironmentSpec, Need, configure, find_environment
-from plat_envs.environment_errors import BadEnvironment
+from plat_envs.environment_errors import BadEnvironment, ServiceError
+
+
+@contextmanager
+def environment_errors() -> Iterator[None]:
+    """Raise SpecError for a BadEnvironment in the block, and RunError of class "service" for a ServiceError."""
+    try:
+        yield
+    except ServiceError as error:
+        raise RunError(error.what, failure_class="service", where=error.where, fix=error.fix) from error
+    except BadEnvironment as error:
+        raise SpecError(error.what, where=error.where or "task", fix=error.fix) from error
 
 
 def environment_of(config: RunConfig) -> tuple[EnvironmentSpec, Any]:
@@ -42,23 +55,21 @@ def needs_of_task(config: RunConfig) -> list[Need]:
 def facts_of_task(config: RunConfig) -> dict[str, str | int]:
     """Try what the task needs of this machine, such as a sandbox, and return what a run records about it.
 
-    Raises SpecError if this machine does not have it, or for a wrong environment or option.
+    Raises SpecError if this machine does not have it, or for a wrong environment or option, and RunError (class
+    "service") if a server does not answer.
     """
     spec, options = environment_of(config)
     means = spec.means(options, config.train.rendering)
-    try:
+    with environment_errors():
         return means.facts() if means else {}
-    except BadEnvironment as error:
-        raise SpecError(error.what, where=error.where or "task", fix=error.fix) from error
 
 
 def make_environments(config: RunConfig, split: str, count: int) -> list[Environment]:
     """Return `count` environments of the run's task that play instances of `split`.
 
-    Raises SpecError if there is no such environment, or it cannot be made with these options.
+    Raises SpecError if there is no such environment, or it cannot be made with these options, and RunError (class
+    "service") if a server does not answer.
     """
     spec, options = environment_of(config)
-    try:
+    with environment_errors():
         return [spec.make(options, split, config.train.rendering) for _ in range(count)]
-    except BadEnvironment as error:
-        raise SpecError(error.what, where=error.where, fix=error.fix) from error

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from plat.errors import PluginError
-from plat.user_code import user_code
+from plat.user_code import position_of, user_code
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint, EntryPoints
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 GROUPS = ("plat.trainers", "plat.dispatchers", "plat.environments", "plat.reports", "plat.claims")  # of entry points
 # Set by `--allow-import`: a trainer may be named as `module:ATTRIBUTE`. The processes that execute runs inherit it.
 ALLOW_IMPORT = "PLAT_ALLOW_IMPORT"
+SPEC_FIX = "write SPEC = EnvironmentSpec(...), from plat_envs.api: docs/adding-an-environment.md"
 
 
 def published(group: str) -> dict[str, EntryPoint]:
@@ -27,7 +28,10 @@ def published(group: str) -> dict[str, EntryPoint]:
 
 
 def load_plugin(group: str, name: str) -> Any:
-    """Load the plug-in with this name. Raises PluginError if it is not installed or its module cannot be imported."""
+    """Load the plug-in with this name.
+
+    Raises PluginError if it is not installed or cannot be imported, or if it has to be an environment and is none.
+    """
     point = published(group).get(name)
     if point is None:
         what = f"no installed package has the plugin {name!r} of {group}"
@@ -35,10 +39,17 @@ def load_plugin(group: str, name: str) -> Any:
     fix = "correct the package that provides it, or its line of entry points, and install it again (see `plat doctor`)"
     try:
         with user_code(f"the plugin {name!r} of {group} cannot be loaded", fix):
-            return point.load()
+            plugin = point.load()
     except PluginError as error:
         error.where = f"{error.where} ({point.value})" if error.where else point.value
         raise
+    if group == "plat.environments":
+        from plat_envs.api import EnvironmentSpec  # which the plug-in has imported; it is slow
+
+        if not isinstance(plugin, EnvironmentSpec):
+            what = f"the environment {name!r} is a {type(plugin).__name__}, not an EnvironmentSpec"
+            raise PluginError(what, where=f"{position_of(point.value)} ({point.value})", fix=SPEC_FIX)
+    return plugin
 
 
 @lru_cache(maxsize=64)

@@ -13,11 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from plat.errors import RunError, SpecError
-from plat.trainer.environments import environment_of, make_environments
+from plat.trainer.environments import environment_errors, environment_of, make_environments
 from plat.trainer.run_config import RunConfig
 from plat_envs.api import Environment
-from plat_envs.environment_errors import BadEnvironment, ServiceError
 
 
 class Sessions:
@@ -42,7 +40,7 @@ class Sessions:
         """Lend `count` environments of a split. They come back at the end of the block.
 
         After an error in the block their state is not known, so they are closed. Raises SpecError if an environment
-        cannot be made with these options, and RunError (class "service") in place of a ServiceError in the block.
+        cannot be made with these options, and RunError (class "service") in place of a ServiceError.
         """
         leased: list[Environment] = []
         with environment_errors():
@@ -80,14 +78,3 @@ class Sessions:
         with ExitStack() as stack:
             for environment in environments:
                 stack.callback(environment.close)
-
-
-@contextmanager
-def environment_errors() -> Iterator[None]:
-    """Raise SpecError for a BadEnvironment in the block, and RunError of class "service" for a ServiceError."""
-    try:
-        yield
-    except ServiceError as error:
-        raise RunError(error.what, failure_class="service", where=error.where, fix=error.fix) from error
-    except BadEnvironment as error:
-        raise SpecError(error.what, where=error.where or "task", fix=error.fix) from error

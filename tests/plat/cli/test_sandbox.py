@@ -67,6 +67,9 @@ def test_run_says_how_a_program_failed(plat, program, source, status):
         (["{program}.not"], "No such file"),
         (["{program}", "--input", "/dev/zero"], "not a regular file"),
         (["{program}", "--level", "remote", "--url", "ftp://x"], "ftp://x"),
+        (["{program}", "--level", "remote", "--url", "http://a..b/"], "http://a..b/"),
+        (["{program}", "--url", "http://127.0.0.1:1/"], "the level is the first that this machine has"),
+        (["{program}", "--level", "landlock", "--url", "http://127.0.0.1:1/"], "the level is landlock"),
     ],
 )
 def test_bad_input_is_one_message(plat, program, arguments, what):
@@ -79,6 +82,16 @@ def test_probe_lists_the_levels(plat):
     found = {fact["level"]: fact for fact in json.loads(out)["levels"]}
     assert code == 0 and set(found) == {"namespaces", "landlock", "wasm"}
     assert next(name for name, fact in found.items() if fact["problem"] is None) == levels.choose()
+
+
+@pytest.mark.parametrize(
+    ("url", "said"), [("http://127.0.0.1:9/", "does not answer"), ("http://a..b/", "the grader's address is")]
+)
+def test_probe_says_what_is_wrong_with_a_grader(plat, monkeypatch, url, said):
+    monkeypatch.setattr("plat_envs.sandbox.remote.ATTEMPTS", 1)
+    code, out, _ = plat("sandbox", "probe", "--url", url, "--json")
+    found = {fact["level"]: fact for fact in json.loads(out)["levels"]}
+    assert code == 0 and said in found["remote"]["problem"]
 
 
 def test_without_a_level_probe_and_doctor_say_what_to_do(plat, monkeypatch):

@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from plat.errors import SpecError
+from plat.errors import RunError, SpecError
 from plat.planning.needs import need_lines
 from plat.trainer.embedded.spec import SPEC
 from plat.trainer.embedded.train import train
@@ -101,6 +101,9 @@ def test_the_plan_names_files_and_a_grader_that_does_not_answer(chat, monkeypatc
     remote = ("+task.env.sandbox=remote", "+task.env.grader=http://127.0.0.1:9")
     (sandbox,) = needs_of_task(chat(*remote))
     assert "http://127.0.0.1:9" in sandbox.what and "answer" in sandbox.absent
+    with pytest.raises(RunError, match="the grader does not answer") as away:
+        facts_of_task(chat(*remote))
+    assert away.value.failure_class == "service"
     with pytest.raises(SpecError, match="cannot read the data") as raised:
         chat("+task.env.data=file", "+task.env.path=/nowhere.jsonl")
     assert "task.env.path=FILE" in raised.value.fix

@@ -6,6 +6,7 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pytest
 
 from plat.errors import PlatError
@@ -78,7 +79,7 @@ def in_turn_three(result: Any) -> Any:
     def step(self: Whole, text: str) -> Any:
         given = Whole.step(self, text)
         if self.left == 1:
-            if isinstance(result, Exception):
+            if isinstance(result, BaseException):
                 raise result
             return result
         return given
@@ -87,6 +88,20 @@ def in_turn_three(result: Any) -> Any:
 
 
 INFO = {"success": False, "format_valid": True}
+
+
+def with_info(**values: Any) -> Any:
+    """A `step` that has these values in its info in the third turn."""
+    return in_turn_three(("count 1 <think>", 0.0, False, INFO | values))
+
+
+class Silent(Exception):
+    """An exception that cannot be shown."""
+
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+
 BROKEN = {
     "no close": (without("close"), "it has no `close`"),
     "no problem": (without("problem"), "it has no `problem`"),
@@ -104,6 +119,25 @@ BROKEN = {
     "no info": (in_turn_three(("count 1 <think>", 0.0, False, {})), "the info of `step` is {}"),
     "no reward": (in_turn_three(("count 1 <think>", None, False, INFO)), "the reward of `step` is None"),
     "nan": (in_turn_three(("count 1 <think>", float("nan"), False, INFO)), "the reward of `step` is nan"),
+    "bool as reward": (in_turn_three(("count 1 <think>", True, False, INFO)), "the reward of `step` is True"),
+    "text as reward": (in_turn_three(("count 1 <think>", "1", False, INFO)), "the reward of `step` is '1'"),
+    "huge reward": (in_turn_three(("count 1 <think>", 10**400, False, INFO)), "turn 3): the reward of `step` is 1000"),
+    "longer reward": (
+        in_turn_three(("count 1 <think>", 10**5000, False, INFO)),
+        "the reward of `step` is a value of type int",
+    ),
+    "done": (in_turn_three(("count 1 <think>", 0.0, "no", INFO)), "turn 3): the third value of `step` (done) is 'no'"),
+    "success": (with_info(success="yes"), "turn 3): `success` in the info of `step` is 'yes'"),
+    "format": (with_info(format_valid=None), "`format_valid` in the info of `step` is None"),
+    "negative actions": (with_info(actions=-5), "`actions` in the info of `step` is -5"),
+    "actions": (with_info(actions="x"), "`actions` in the info of `step` is 'x'"),
+    "half a move": (with_info(moves=0.5), "`moves` in the info of `step` is 0.5"),
+    "no constant": (with_info(constant_reward=float("nan")), "`constant_reward` in the info of `step` is nan"),
+    "constant": (with_info(constant_reward="x"), "`constant_reward` in the info of `step` is 'x'"),
+    "unknown trick": (with_info(tricks=["nope"]), "`tricks` in the info of `step` is ['nope']"),
+    "tricks": (with_info(tricks="imports"), "`tricks` in the info of `step` is 'imports'"),
+    "ends a generator": (in_turn_three(GeneratorExit()), "failed: GeneratorExit"),
+    "cannot be shown": (in_turn_three(Silent()), "failed: Silent"),
     "level": (changed(reasoning_level=lambda self, text: "deep"), "`reasoning_level` gives 'deep'"),
     "first word": (
         opening("unheard <think>"),
@@ -113,8 +147,19 @@ BROKEN = {
 }
 
 
-def test_an_environment_that_keeps_the_contract_is_played() -> None:
-    play(spec_of(Whole), Config(), "compact", only_known_words=True)
+NUMPY = {"success": np.bool_(False), "format_valid": np.True_, "actions": np.int64(1), "moves": 0}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        Whole,
+        in_turn_three(("count 1 <think>", np.float32(0.5), np.bool_(False), NUMPY)),
+        with_info(constant_reward=1, tricks=["imports"], actions=True),
+    ],
+)
+def test_an_environment_that_keeps_the_contract_is_played(kind: Any) -> None:
+    play(spec_of(kind), Config(), "compact", only_known_words=True)
 
 
 @pytest.mark.parametrize("name", ["sokoban", "frozenlake", "metamathqa", "countdown"])

@@ -86,6 +86,18 @@ def test_a_service_that_does_not_answer_is_a_failure_of_the_run(sessions):
         raise BadEnvironment("a wrong option")
 
 
+def test_so_is_a_service_that_is_away_when_a_session_is_made(compose, monkeypatch):
+    def make(*_):
+        raise ServiceError("the server does not answer")
+
+    monkeypatch.setattr(
+        "plat.trainer.environments.find_environment", lambda name: replace(find_environment("countdown"), make=make)
+    )
+    with pytest.raises(RunError) as raised, Sessions(compose("task=countdown")).lease("train", 1):
+        pass
+    assert raised.value.failure_class == "service"
+
+
 @pytest.mark.parametrize(("path", "concurrent"), [("", False), ("a file", True)])
 def test_an_environment_says_by_its_config_whether_sessions_wait_together(compose, monkeypatch, path, concurrent):
     config = compose("task=metamathqa")

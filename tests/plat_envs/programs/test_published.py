@@ -82,6 +82,28 @@ def test_a_changed_file_gets_a_new_index_and_a_damaged_index_is_made_again(tmp_p
     assert len(JsonLines(path).keys) == 13
 
 
+@pytest.mark.parametrize(
+    "kept",
+    ["", "{}", '{"rows": 3}', '{"rows": []}', '{"rows": [3]}', '{"rows": [["a", 0]]}', '{"rows": [["a", "b", 1]]}',
+     '{"rows": [["a", -5, 1]]}', '{"rows": [[1, 0, 1]]}', '{"rows": null}', '{"rows": ' + "[" * 100_000],
+)  # fmt: skip
+def test_an_index_of_the_right_state_and_a_wrong_form_is_made_again(tmp_path, kept):
+    path = written(tmp_path, "jsonl", many(12))
+    keys, index = JsonLines(path).keys, tmp_path / f"problems.jsonl{INDEX}"
+    state = json.dumps(json.loads(index.read_text())["state"])
+    index.write_text(kept.replace("{", f'{{"state": {state}, ', 1))
+    assert JsonLines(path).keys == keys and len(json.loads(index.read_text())["rows"]) == 12
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_a_file_that_changes_under_a_run_is_an_error_never_another_row(tmp_path, kind):
+    path = written(tmp_path, kind, many(12))
+    content = file_rows(path)
+    written(tmp_path, kind, many(13)[::-1])
+    with pytest.raises(BadEnvironment, match=r"the file changed while it was in use \| .*problems\."):
+        content.row(0)
+
+
 def test_an_index_that_cannot_be_written_is_kept_in_memory(tmp_path, monkeypatch):
     path = written(tmp_path, "jsonl", many(12))
     monkeypatch.setattr(rows.os, "replace", lambda *_: (_ for _ in ()).throw(PermissionError()))
@@ -111,6 +133,8 @@ def test_a_problem_is_the_same_whatever_its_white_space():
     [
         ("jsonl", "{", "no JSON"),
         ("jsonl", "3", "no JSON object"),
+        ("jsonl", '{"problem": ' + "[" * 100_000, "no JSON: maximum recursion"),
+        ("json", "[" * 100_000, "cannot read the data: maximum recursion"),
         ("jsonl", '{"problem": ""}', "without the text `problem`"),
         ("parquet", "no parquet", "cannot read the data"),
         ("jsonl", "", "no usable row"),

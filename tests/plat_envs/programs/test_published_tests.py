@@ -55,6 +55,11 @@ def test_a_tolerance_only_where_the_problem_says_so():
         ({"tests": "[{"}, "cannot be read"),
         ({"tests": '{"inputs": ["1"], "outputs": []}'}, "cannot be read"),
         ({"tests": '[{"input": "1"}]'}, "cannot be read"),
+        ({"tests": r'[{"input": "\ud800", "output": "1", "testtype": "stdin"}]'}, "surrogates not allowed"),
+        ({"tests": r'[{"input": "1", "output": "\ud800", "testtype": "stdin"}]'}, "surrogates not allowed"),
+        ({"tests": '{"fn_name": "f", "inputs": [[NaN]], "outputs": [[1]]}'}, "cannot be read: ValueError"),
+        ({"tests": '{"fn_name": "f", "inputs": [[1]], "outputs": [[1e999]]}'}, "cannot be read: ValueError"),
+        ({"tests": f'{{"fn_name": "f", "inputs": [[1]], "outputs": [{"9" * 4100}]}}'}, "too many digits"),
         ({"tests": "[3]"}, "cannot be read"),
         ({"tests": '[{"input": "1", "output": "1", "testtype": "functional"}]', "metadata": {}}, "no name"),
         (

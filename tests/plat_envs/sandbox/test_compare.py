@@ -36,6 +36,11 @@ def test_numbers_by_tolerance_where_the_problem_says_so(output, same):
     assert not same_output(output, "x 1.0 2\n")
 
 
+@pytest.mark.parametrize("expected", ["1" * 400, "-" + "1" * 400, "1e999"])
+def test_a_number_that_no_float_holds_is_near_nothing(expected):
+    assert not same_output(b"0", expected, 1e-6) and same_output(expected.encode(), expected, 1e-6)
+
+
 @pytest.mark.parametrize(
     ("text", "value"),
     [("true", True), ("1", 1), ("1.0", 1), ("[1, [2]]", [1, [2]]), ('{"b": 1, "a": null}', {"a": None, "b": 1}),

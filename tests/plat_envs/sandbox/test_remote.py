@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from plat_envs.environment_errors import BadEnvironment
+from plat_envs.environment_errors import BadEnvironment, ServiceError
 from plat_envs.sandbox import levels, remote
 from plat_envs.sandbox.probe import HONEST
 from plat_envs.sandbox.program import Call, Limits, Program, Test
 from plat_envs.sandbox.sandbox import Sandbox
 
 Answer = Callable[[dict[str, Any]], tuple[int, Any]]
+RAW = 0
 
 
 def grader(question: dict[str, Any]) -> tuple[int, Any]:
@@ -30,13 +31,19 @@ def grader(question: dict[str, Any]) -> tuple[int, Any]:
 
 @contextmanager
 def serving(*answers: Answer) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """A server that gives these answers in turn, then the last one: its URL, and the questions so far."""
+    """A server that gives these answers in turn, then the last one: its URL, and the questions so far.
+
+    An answer is a status and a value, or RAW and all bytes of the response.
+    """
     left, questions = list(answers), []
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             questions.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
             code, value = (left.pop(0) if len(left) > 1 else left[0])(questions[-1])
+            if code == RAW:
+                self.wfile.write(value)
+                return
             body = value if isinstance(value, bytes) else json.dumps(value).encode()
             self.send_response(code)
             self.send_header("Content-Length", str(len(body)))
@@ -93,6 +100,14 @@ def test_a_grader_that_lets_hostile_programs_through_is_refused():
         Sandbox("remote", url=url)
 
 
+def test_a_grader_that_is_away_is_tried_again_by_the_next_call():
+    away = [lambda _: (503, b"")] * remote.ATTEMPTS
+    with serving(*away, canned("")) as (url, _):
+        with pytest.raises(ServiceError, match="answered 503"):
+            levels.choose("remote", url)
+        assert levels.choose("remote", url) == "remote"
+
+
 def test_it_is_asked_again_after_a_failure():
     with serving(lambda _: (503, b""), lambda _: (500, b""), grader) as (url, questions):
         box = remote.RemoteBox(url, Limits())
@@ -108,6 +123,27 @@ def test_a_grader_that_is_gone_is_an_error_never_a_grade():
         remote.RemoteBox(url, Limits()).run_each(Program(""), [b""])
 
 
+@pytest.mark.parametrize(
+    "response",
+    [
+        b"HTTP/1.0 200 OK\r\nContent-Length: 1000\r\n\r\nabc",
+        b"garbage\r\n\r\n",
+        b"HTTP/1.0 200 OK\r\nX: " + b"a" * 100_000 + b"\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"HTTP/1.0 302 Found\r\nLocation: http://a..b/\r\n\r\n",
+        b"",
+    ],
+    ids=["short", "no status", "long line", "bad chunk", "no address", "nothing"],
+)
+def test_broken_http_is_a_grader_that_does_not_answer(response):
+    with (
+        serving(lambda _: (RAW, response)) as (url, questions),
+        pytest.raises(ServiceError, match=r"not answer: ."),
+    ):
+        remote.RemoteBox(url, Limits()).run_each(Program(""), [b""])
+    assert len(questions) == remote.ATTEMPTS
+
+
 def test_a_question_that_it_does_not_understand_is_not_asked_again():
     with serving(lambda _: (404, b"")) as (url, questions), pytest.raises(BadEnvironment, match="answered 404"):
         remote.RemoteBox(url, Limits()).run_each(Program(""), [b""])
@@ -117,13 +153,21 @@ def test_a_question_that_it_does_not_understand_is_not_asked_again():
 @pytest.mark.parametrize(
     "answer",
     [b"", b"[]", b"{", {"outcomes": []}, {"outcomes": [{"status": "passed", "stdout": ""}]}, {"outcomes": 3},
-     {"outcomes": [{"status": "ok"}]}, {"outcomes": [[]]}, b"[" * 100000],
+     {"outcomes": [{"status": "ok"}]}, {"outcomes": [[]]}, b"[" * 100000,
+     {"outcomes": [{"status": "ok", "stdout": None}]}, {"outcomes": [{"status": "ok", "stdout": "", "stderr": None}]},
+     {"outcomes": [{"status": "ok", "stdout": "", "exit_code": float("inf")}]}],
 )  # fmt: skip
 def test_an_answer_that_cannot_be_read_is_an_error(answer):
     with serving(lambda _: (200, answer)) as (url, _), pytest.raises(BadEnvironment, match="cannot be read"):
         remote.RemoteBox(url, Limits()).run_each(Program(""), [b""])
 
 
-def test_an_address_has_to_be_one():
-    with pytest.raises(BadEnvironment, match="'file:///etc/passwd'"):
-        remote.RemoteBox("file:///etc/passwd", Limits())
+@pytest.mark.parametrize(
+    "address",
+    ["file:///etc/passwd", "http://127.0.0.1:abc/", "http://127.0.0.1:99999/", "http://a..b/", "http://127.0.0.1:1/ä",
+     "http://127.0.0.1:1/a b", "http://", "http://[::1/", ""],
+)  # fmt: skip
+def test_an_address_has_to_be_one(address):
+    with pytest.raises(BadEnvironment, match="the grader's address is ") as raised:
+        remote.RemoteBox(address, Limits())
+    assert repr(address) in raised.value.what

@@ -83,9 +83,21 @@ def test_tests_of_the_other_kind_are_an_error(level, program, test):
         Sandbox(level).grade(program, [test])
 
 
-def test_arguments_that_are_no_json_are_an_error(level):
-    with pytest.raises(BadEnvironment, match="arguments are no JSON"):
-        Sandbox(level).grade(Program("f = abs", "f"), [Call([float("nan")], 1)])
+@pytest.mark.parametrize(
+    ("program", "good", "bad", "said"),
+    [
+        (Program("f = abs", "f"), Call([1], 1), Call([float("nan")], 1), "arguments are no JSON"),
+        (DOUBLE, Test("1", "2"), Test("\ud800", "2"), "stdin is no text: .* surrogates not allowed"),
+    ],
+)
+def test_a_test_that_cannot_be_given_to_a_program_is_named(program, good, bad, said):
+    with pytest.raises(BadEnvironment, match=rf"{said}.* \| program 1, test 2 \| mend"):
+        Sandbox("limits_only").grade_all([(program, [good]), (program, [good, good, bad])])
+
+
+def test_so_is_an_input():
+    with pytest.raises(BadEnvironment, match=r"stdin is no text.* \| input 1 \|"):
+        Sandbox("limits_only").run(DOUBLE, ["1", "\ud800"])
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,9 @@ def run(
 
     if stdin is not None and input_file is not None:
         raise SpecError("--stdin and --input both say what the program reads", fix="leave one of them out")
+    if url is not None and level != "remote":
+        what = f"--url names a grader, but the level is {level or 'the first that this machine has'}"
+        raise SpecError(what, fix="add --level remote, or leave out --url")
     source, text = _read(file), stdin or ""
     if input_file is not None:
         text = _read(input_file)
@@ -77,11 +80,17 @@ def probe(url: UrlOption = None, as_json: JsonOption = False) -> int:
 
     Exit code 2 if none can.
     """
+    from plat_envs.environment_errors import ServiceError
     from plat_envs.sandbox.levels import ORDER, choose, problem_of, provenance
 
     names = [name for name in ORDER if name != "remote" or url is not None]
+    problems: dict[str, str | None] = {}
     with _bad_environment_as_spec_error():
-        problems = {name: problem_of(name, url) for name in names}
+        for name in names:
+            try:
+                problems[name] = problem_of(name, url)
+            except ServiceError as error:
+                problems[name] = error.what
         facts = [
             {"level": name, "problem": problem, **({} if problem else provenance(name, url))}
             for name, problem in problems.items()
@@ -92,7 +101,8 @@ def probe(url: UrlOption = None, as_json: JsonOption = False) -> int:
             for fact in facts:
                 means = ", ".join(f"{key} {value}" for key, value in fact.items() if key not in ("level", "problem"))
                 print(fitted(f"{fact['level']:11} {fact['problem'] or f'can be had: {means}'}"))
-        choose(url=url)
+        if all(problems.values()):
+            choose(url=url)  # says what to do
     return 0
 
 

@@ -12,9 +12,8 @@ from plat.extras import require_extra
 from plat.trainer.api import TrainerSpec, lazily
 from plat.trainer.embedded.base_model.base_record import base_identity, shipped_base
 from plat.trainer.embedded.base_model.recipe import base_key
-from plat.trainer.environments import environment_of, needs_of_task
+from plat.trainer.environments import environment_errors, environment_of, needs_of_task
 from plat.trainer.run_config import RunConfig
-from plat.trainer.sessions import environment_errors
 from plat.trainer.validation import check_iteration, check_stand_in, idle_keys
 from plat.words.metric_names import METRICS
 

@@ -6,14 +6,13 @@ stand-in does not know, an exception in turn 3.
 
 from __future__ import annotations
 
-import math
 import random
 from typing import Any
 
 from plat.errors import PlatError, PluginError
-from plat.trainer.environments import environment_of
+from plat.trainer.environments import environment_errors, environment_of
+from plat.trainer.loop.step_contract import fault_of_step, in_short
 from plat.trainer.run_config import RunConfig
-from plat.trainer.sessions import environment_errors
 from plat.user_code import definition_of, user_code
 from plat_envs.api import EnvironmentSpec
 from plat_envs.capabilities import LEVELS, Demonstrates, GradesReasoning
@@ -74,7 +73,7 @@ class _Episode:
         for name in TEXTS:
             self._has(name)
             if not isinstance(text := self._call(name, lambda name=name: getattr(environment, name)), str):
-                raise self._wrong(f"its `{name}` is {text!r:.60}", "make it a text")
+                raise self._wrong(f"its `{name}` is {in_short(text)}", "make it a text")
         for self.turn in range(1, TURNS + 1):
             text = self._response()
             self._grade(text.partition("</think>")[0].strip())
@@ -88,7 +87,7 @@ class _Episode:
             return
         level = self._call("reasoning_level", self.environment.reasoning_level, reasoning)
         if level is not None and level not in LEVELS:
-            raise self._wrong(f"`reasoning_level` gives {level!r:.60}", f"give one of {', '.join(LEVELS)}, or None")
+            raise self._wrong(f"`reasoning_level` gives {in_short(level)}", f"give one of {', '.join(LEVELS)}, or None")
 
     def _has(self, name: str) -> None:
         """Raise PluginError if the environment, or its type, has no attribute of this name."""
@@ -99,24 +98,16 @@ class _Episode:
     def _step(self, text: str) -> bool:
         """Take one step, check what it returns, and return True if the episode is over."""
         given = self._call("step", self.environment.step, text)
-        if not isinstance(given, tuple) or len(given) != 4:
-            raise self._wrong(f"`step` gives {given!r:.60}", "return (observation, reward, done, info)")
-        observation, reward, done, info = given
-        if not isinstance(info, dict) or not {"success", "format_valid"} <= info.keys():
-            raise self._wrong(f"the info of `step` is {info!r:.60}", "a dict with success and format_valid")
-        try:
-            number = float(reward)
-        except (TypeError, ValueError):
-            number = math.nan
-        if not math.isfinite(number):
-            raise self._wrong(f"the reward of `step` is {reward!r:.60}", "return a finite number")
+        if fault := fault_of_step(given):
+            raise self._wrong(*fault)
+        observation, _, done, _ = given
         if not done:
             self._observation("step", observation)
         return bool(done)
 
     def _observation(self, method: str, text: Any) -> None:
         if not isinstance(text, str):
-            raise self._wrong(f"the observation of `{method}` is {text!r:.60}", "return a text")
+            raise self._wrong(f"the observation of `{method}` is {in_short(text)}", "return a text")
         if not self.known:
             return
         for number, word in enumerate(text.split(" "), start=1):
@@ -138,13 +129,13 @@ class _Episode:
             demonstrate = self.environment.demonstrate
             shown = self._call("demonstrate", demonstrate, rng, rng.choice(LEVELS), rng.random() < 0.5)
             if not isinstance(shown, str):
-                raise self._wrong(f"`demonstrate` gives {shown!r:.60}", "return a text")
+                raise self._wrong(f"`demonstrate` gives {in_short(shown)}", "return a text")
             return shown
         return rng.choice((words, f"{words} </think> <answer> {words} </answer>", f"</think> <answer> {words}"))
 
     def _call(self, name: str, method: Any, *arguments: Any) -> Any:
         """Call a method and return its value. Errors name the split, seed and turn."""
-        shown = ", ".join(f"{argument!r:.60}" for argument in arguments if not isinstance(argument, random.Random))
+        shown = ", ".join(in_short(argument) for argument in arguments if not isinstance(argument, random.Random))
         try:
             with user_code(f"{self._title()}: `{name}({shown})` failed"), environment_errors():
                 return method(*arguments)

@@ -16,8 +16,9 @@ from typing import Any
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput
 
 from plat.errors import RunError
+from plat.trainer.environments import environment_errors
 from plat.trainer.loop.randomness import generator
-from plat.trainer.sessions import Sessions, environment_errors
+from plat.trainer.sessions import Sessions
 from plat.trainer.verl.rollouts.dialogue import dialogue_of
 from plat.trainer.verl.rollouts.play import PLAY
 from plat.trainer.verl.rollouts.verl_episode import Episode, Limits, Sequence
