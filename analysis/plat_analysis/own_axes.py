@@ -59,7 +59,7 @@ def by_axes(experiment: Experiment, parameters: Collection[str], given: Mapping[
     taken = {axis for value in named for axis in ([value] if isinstance(value, str) else value or ())}
     free = [axis for axis in varied_axes(experiment) if axis not in taken]
     chosen: dict[str, Any] = {}
-    compared = _first_in_file(experiment, taken) if "treatment" in parameters else (free or [None])[0]
+    compared = _first_in_file(experiment, taken) if "treatment" in parameters else next(iter(free), None)
     if "pair" in parameters and "pair" not in given and compared is not None:
         values = experiment.axes[compared]
         free = [axis for axis in free if axis != compared]
