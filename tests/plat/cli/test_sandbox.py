@@ -105,3 +105,13 @@ def test_without_a_level_probe_and_doctor_say_what_to_do(plat, monkeypatch):
 def test_doctor_names_the_level(plat):
     checks = {check["name"]: check for check in json.loads(plat("doctor", "--json")[1])["checks"]}
     assert checks["sandbox"]["level"] == "ok" and checks["sandbox"]["says"].startswith(levels.choose())
+
+
+@pytest.mark.parametrize(
+    ("source", "end"),
+    [("raise SystemExit(5)", "error, exit code 5:"), ("import ctypes; ctypes.string_at(0)", "killed, SIGSEGV:")],
+)
+def test_run_says_how_the_program_ended(plat, program, source, end):
+    program.write_text(source)
+    code, _, err = plat("sandbox", "run", program)
+    assert code == 3 and end in err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -70,7 +71,8 @@ def run(
         print(outcome.stdout.decode("utf-8", "replace"), end="")
         sys.stdout.flush()
         print(outcome.stderr, end="", file=sys.stderr)
-        tell(f"{outcome.status}: {outcome.cpu_seconds:.2f} s of processor time, level {sandbox.level}")
+        ended = f", {_end(outcome.exit_code)}" if outcome.exit_code else ""
+        tell(f"{outcome.status}{ended}: {outcome.cpu_seconds:.2f} s of processor time, level {sandbox.level}")
     return 0 if outcome.status == "ok" else RUNS_FAILED
 
 
@@ -118,6 +120,12 @@ def application() -> typer.Typer:
     app.command("run")(run)
     app.command("probe")(probe)
     return app
+
+
+def _end(exit_code: int) -> str:
+    """Return how a process ended in words: `exit code 5`, or the name of the signal of a negative code."""
+    names = {number.value: number.name for number in signal.Signals}
+    return f"exit code {exit_code}" if exit_code > 0 else names.get(-exit_code, f"signal {-exit_code}")
 
 
 def _read(path: Path) -> str:
