@@ -71,7 +71,8 @@ def run(
         print(outcome.stdout.decode("utf-8", "replace"), end="")
         sys.stdout.flush()
         print(outcome.stderr, end="", file=sys.stderr)
-        ended = f", {_end(outcome.exit_code)}" if outcome.exit_code else ""
+        is_told = outcome.status in ("ok", "cpu", "wall", "output") or outcome.exit_code in (0, 1)  # 1: a traceback
+        ended = "" if is_told else f", {_end(outcome.exit_code)}"
         tell(f"{outcome.status}{ended}: {outcome.cpu_seconds:.2f} s of processor time, level {sandbox.level}")
     return 0 if outcome.status == "ok" else RUNS_FAILED
 
