@@ -23,6 +23,7 @@ from plat.words.states import RunStatus
 
 IDENTITY = ("identity_scheme", "trainer", "trainer_version", "fingerprint")  # of meta.json
 LONGEST = 60  # characters of a value
+MOST_FILES = 20  # files of code that are named
 
 
 @verb()
@@ -160,7 +161,12 @@ def _damage(paths: RunPaths) -> Damage | None:
 def _code_words(meta: dict[str, Any]) -> list[str]:
     """Describe the code of plug-ins without an installed release: `code of trainer 3f2a... (train.py, data.py)`."""
     files, named = meta.get("plugin_code") or {}, named_code(meta.get("identity") or {})
-    return [f"code of {key} {code} ({', '.join(sorted(files.get(key, ())))})" for key, code in named.items()]
+    return [f"code of {key} {code} ({_listed(sorted(files.get(key, ())))})" for key, code in named.items()]
+
+
+def _listed(files: list[str]) -> str:
+    more = f", and {len(files) - MOST_FILES} more" if len(files) > MOST_FILES else ""
+    return f"{', '.join(files[:MOST_FILES])}{more}"
 
 
 def _fingerprint_words(fingerprint: dict[str, Any]) -> list[str]:
