@@ -32,7 +32,7 @@ def test_the_tutorial_does_what_it_says(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(script)
     for command in first:
         shown = run(command, tmp_path)
-    assert "3 missing" in shown and "hidden: 32" in (tmp_path / "train.yaml").read_text()
+    assert "5 missing" in shown and "hidden: 32" in (tmp_path / "train.yaml").read_text()
     (tmp_path / "digits.yaml").write_text(experiment)
     shown = run(*sweep, tmp_path)
     assert re.search(r"hidden = 8 +8\d\.\d \[", shown) and re.search(r"hidden = 32 +9\d\.\d \[", shown), shown
