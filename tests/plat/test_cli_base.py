@@ -7,13 +7,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sweep_processes import wait_for
 
 from plat.trainer.embedded.base_model import base_record
 from plat.trainer.embedded.base_model.builds import model_of
@@ -92,12 +92,12 @@ def test_a_killed_command_leaves_no_builder(home: Path) -> None:
     def builders() -> list[int]:
         return [pid for pid in map(int, children.read_text().split()) if b"spawn_main" in cmdline(pid)]
 
-    wait_until(lambda: any((home / "cache" / "bases").glob(".v2-*")))  # a build has begun
+    wait_for(lambda: any((home / "cache" / "bases").glob(".v2-*")))  # a build has begun
     alive = builders()
     parent.send_signal(signal.SIGTERM)
     parent.wait(10)
     assert alive
-    wait_until(lambda: not any(b"spawn_main" in cmdline(pid) for pid in alive))
+    wait_for(lambda: not any(b"spawn_main" in cmdline(pid) for pid in alive))
 
 
 def cmdline(pid: int) -> bytes:
@@ -105,14 +105,6 @@ def cmdline(pid: int) -> bytes:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return b""
-
-
-def wait_until(holds: Any) -> None:
-    for _ in range(600):
-        if holds():
-            return
-        time.sleep(0.1)
-    raise AssertionError("it did not come about in a minute")
 
 
 @pytest.mark.parametrize(

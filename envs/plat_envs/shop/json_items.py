@@ -45,7 +45,7 @@ def read_items(path: Path, chunk: int = CHUNK) -> Iterator[dict[str, Any]]:
                 elif not text.startswith("]"):
                     raise ValueError("there is no comma before it" if text else "the list has no end")
             if rest := _begun(text[1:], file, chunk):
-                raise ValueError(f"the list ends before it, but the file goes on: {rest[:20]!r}")
+                raise ValueError(f"the list is closed, and more text follows: {rest[:20]!r}")
     except (OSError, ValueError, RecursionError) as error:
         raise BadEnvironment(f"cannot read item {count} of the list: {error}", where=str(path), fix=GET_IT) from None
 

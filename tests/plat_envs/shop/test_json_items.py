@@ -30,9 +30,9 @@ def test_a_list_is_read_item_by_item(tmp_path, chunk):
         '[{"a": 1}, ]': "item 2 .*last comma",
         '[{"a": 1}': "item 2 .*no end",
         "[": "item 1 ",
-        '[{"a": 1}]garbage': "item 2 .*goes on: 'g",
-        '[{"a": 1}]\n\n[{"a": 2}]': "item 2 .*goes on",
-        "[] ]": "item 1 .*goes on",
+        '[{"a": 1}]garbage': "item 2 .*more text follows: 'g",
+        '[{"a": 1}]\n\n[{"a": 2}]': "item 2 .*more text follows",
+        "[] ]": "item 1 .*more text follows",
     }.items(),
 )
 def test_a_wrong_list_is_refused_with_the_place(tmp_path, text, said, chunk):

@@ -51,7 +51,7 @@ def _check_machine(config: ScriptRunConfig) -> None:
 
 
 def _check_script(folder: Path, words: Sequence[str]) -> None:
-    """Raise SpecError if the file that an interpreter is told to run is missing: `python trian.py`."""
+    """Raise SpecError if the script of a command is missing, e.g. `trian.py` in `python trian.py`."""
     if len(words) < 2 or Path(words[0]).name not in INTERPRETERS:
         return
     script = words[1]
