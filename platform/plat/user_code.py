@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from plat.errors import PlatError, PluginError
+from plat.processes.interrupt import was_interrupted
 
 PYTHON = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")})
 SITE = tuple({sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib")})  # below Python's own
@@ -26,14 +27,16 @@ SITE = tuple({sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib
 def user_code(title: str, fix: str | None = None) -> Iterator[None]:
     """Turn an exception of the block into a PluginError at the file and line of the code that raised it.
 
-    PlatError, KeyboardInterrupt and MemoryError pass unchanged; others, such as SystemExit, do not. `title` says what
-    failed, e.g. "the trainer 'mine' cannot be loaded".
+    PlatError, KeyboardInterrupt and MemoryError pass unchanged; others, such as SystemExit, do not. An error caused by
+    Ctrl-C becomes a KeyboardInterrupt. `title` says what failed, e.g. "the trainer 'mine' cannot be loaded".
     """
     try:
         yield
     except (PlatError, KeyboardInterrupt, MemoryError):
         raise
     except BaseException as error:
+        if was_interrupted(error):
+            raise KeyboardInterrupt from error
         what = f"{title}: {in_words(error)}"
         raise PluginError(what, where=place_of(error, behind=2), fix=fix or "fix the code there") from error
 

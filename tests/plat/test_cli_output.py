@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import io
 import os
@@ -86,15 +87,18 @@ def test_ctrl_c_at_any_moment_is_no_mistake(tmp_path, verb):
     (tmp_path / "small.yaml").write_text(FILE)
     code = f"import plat.entry, os, sys; sys.argv[1:] = [{verb!r}, 'small.yaml']; os.write(1, b'.'); plat.entry.main()"
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    processes = {}
-    for delay in (0.005, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5, 0.9):
-        home = {"PLAT_HOME": str(tmp_path / f"home-{delay}")}
-        processes[delay] = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, env=os.environ | home, **pipes)
-        assert processes[delay].stdout.read(1) == b"."
-        time.sleep(delay)
-        processes[delay].send_signal(signal.SIGINT)
-    for delay, process in processes.items():
-        _, err = process.communicate(timeout=60)
+    ends = {}
+    with contextlib.ExitStack() as stack:
+        for delay in (0.005, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5, 0.9):
+            env = os.environ | {"PLAT_HOME": str(tmp_path / f"home-{delay}")}
+            process = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, env=env, **pipes)
+            ends[delay] = stack.enter_context(process)
+            assert process.stdout.read(1) == b"."
+            time.sleep(delay)
+            process.send_signal(signal.SIGINT)
+        errors = {delay: process.communicate(timeout=60)[1] for delay, process in ends.items()}
+    for delay, err in errors.items():
+        process = ends[delay]
         if err.endswith(b'File "<string>", line 1, in <module>\nKeyboardInterrupt\n') and err.count(b"File ") == 1:
             continue  # the signal came between the dot and the first line of `main`
         # -SIGINT: the verb was done, and Python had put the default handler back on its way out.

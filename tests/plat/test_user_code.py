@@ -42,6 +42,17 @@ def test_what_says_itself_what_is_wrong_passes():
         raise KeyboardInterrupt
 
 
+def test_ctrl_c_stays_ctrl_c_where_python_wraps_it():
+    """Python 3.11 turns an exception of `__set_name__` into a RuntimeError, e.g. while it imports a package."""
+
+    class Interrupted:
+        def __set_name__(self, owner, name):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), user_code("it failed"):
+        type("Owner", (), {"attribute": Interrupted()})
+
+
 @pytest.mark.parametrize("error", [SystemExit(3), GeneratorExit(), StopIteration()])
 def test_what_would_end_plat_in_silence_does_not_pass(error):
     with pytest.raises(PluginError, match=f"it failed: {type(error).__name__}"), user_code("it failed"):

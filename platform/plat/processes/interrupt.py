@@ -1,4 +1,4 @@
-"""Handle Ctrl-C outside of a verb: end the process at once, without a traceback."""
+"""Handle Ctrl-C: end a process outside of a verb at once, and recognise errors that an interruption caused."""
 
 import contextlib
 import os
@@ -12,3 +12,15 @@ def leave(number: int, frame: object) -> None:
     with contextlib.suppress(OSError):
         os.write(2, MESSAGE)
     os._exit(INTERRUPTED)
+
+
+def was_interrupted(error: BaseException) -> bool:
+    """Return True if Ctrl-C caused the error. An interrupted import may end with another error, e.g. RuntimeError."""
+    seen: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        if isinstance(cause, KeyboardInterrupt):
+            return True
+        seen.add(id(cause))
+        cause = cause.__cause__ or cause.__context__
+    return False

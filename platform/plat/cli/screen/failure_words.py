@@ -14,7 +14,7 @@ from plat.cli.common import PIPE_CLOSED, RUNS_FAILED, settings
 from plat.cli.screen.output import tell
 from plat.cli.verb_list import GROUPS, VERBS, load
 from plat.errors import HomeError, PlatError, SpecError, StoreError
-from plat.processes.interrupt import INTERRUPTED
+from plat.processes.interrupt import INTERRUPTED, was_interrupted
 
 SEEDS = "seeds are an axis of the file, so an override: 'matrix.seed=range(5)'"
 _OPTION = re.compile(r"No such option: (-{1,2}[\w-]+)")
@@ -27,7 +27,7 @@ def explain(error: BaseException, arguments: list[str]) -> int:
         return _show(error)
     if isinstance(error, OSError):
         return _explain_os_error(error, arguments)
-    if _was_interrupted(error):
+    if was_interrupted(error):
         tell("interrupted; nothing recorded is lost")
         return INTERRUPTED
     return _explain_mistake(error, arguments)
@@ -48,18 +48,6 @@ def _show(error: PlatError) -> int:
     if settings.verbose:
         traceback.print_exception(error)
     return RUNS_FAILED if stage.dispatched and isinstance(error, HomeError | StoreError) else error.exit_code
-
-
-def _was_interrupted(error: BaseException) -> bool:
-    """Return True if Ctrl-C caused the error: a library may turn an interrupted import into another error."""
-    seen: set[int] = set()
-    cause: BaseException | None = error
-    while cause is not None and id(cause) not in seen:
-        if isinstance(cause, KeyboardInterrupt):
-            return True
-        seen.add(id(cause))
-        cause = cause.__cause__ or cause.__context__
-    return False
 
 
 def usage_error(error: Exception, arguments: list[str]) -> SpecError:
