@@ -53,6 +53,7 @@ FIELDS = {
     ),
     "source_files": _or_none(_FUNCTION),
     "config_type": Kind("a dataclass", lambda value: isinstance(value, type)),
+    "reuses_process": Kind("True or False", lambda value: isinstance(value, bool)),
     "headline": Kind("a text or a function", lambda value: _TEXT.holds(value) or callable(value)),
     "legacy": Kind("a dict of keys and values", lambda value: isinstance(value, Mapping)),
     "stall_after": Kind("a number of seconds", _is_time),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from plat.dispatch.dispatcher import Job
 from plat.spec.composition.trainer_calls import iterations_of
 from plat.store.home import Home
+from plat.trainer.api import find_trainer
 from plat.trainer.resources import Resources
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ def start_request(job: LocalJob, home: Home, steal: bool, environment: dict[str,
         "steal": steal,
         "threads": job.threads,
         "env": environment,
+        "reuses_process": job.kind == "run" and find_trainer(job.run.trainer).reuses_process,
     }
     if job.kind == "prepare":
         request |= {"trainer": job.run.trainer, "config": job.run.config, "log": str(home.job_log(job.id))}

@@ -5,6 +5,9 @@ seconds, kills the rest and ends. SIGTERM goes to a worker alone, so that it can
 that the worker has started, in any group or session (`plat.processes.process_tree`); the end of a job is reported only
 after all of them have ended.
 
+A worker whose trainer allows it (`TrainerSpec.reuses_process`) waits after a finished job, and executes the next one of
+the same environment: a fork and an end of a process take longer than the rest of such a job.
+
 JSON lines over a socket. In: {"op": "start", "job": ..., ...}, {"op": "signal", "job": ..., "number": ...}. Out:
 {"event": "ready"}, {"event": "exit", "job": ..., "status": <wait status>, "result": <of `work`> | null}.
 """
@@ -22,10 +25,10 @@ import socket
 import sys
 import time
 import traceback
-from dataclasses import dataclass
 from typing import Any
 
 from plat.dispatch.local import worker
+from plat.dispatch.local.worker_handle import WorkerHandle, close
 from plat.processes import process_tree
 from plat.processes.own_process import handle_of, wait_for_end
 from plat.runner.training import warm_up
@@ -39,18 +42,12 @@ PARENT_SECONDS = 1.0  # a killed parent closes its connection a moment before it
 MODULES = ("omegaconf", "yaml", "numpy", "safetensors.numpy", "ctypes", "plat.spec.expansion.experiment")
 
 
-@dataclass
-class _Child:
-    job: str
-    result: int  # read end of the pipe for the worker's result
-
-
 class Server:
     """The worker server (see the module docstring). `connection`: the socket to its parent."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
-        self._children: dict[int, _Child] = {}
+        self._children: dict[int, WorkerHandle] = {}
         self._buffer = b""
         self._wake, wake = socket.socketpair()
         for end in (self._wake, wake):
@@ -82,9 +79,13 @@ class Server:
         process_tree.adopt_orphans()
         self._send({"event": "ready"})
         while True:
-            readable, _, _ = select.select([self._connection, self._wake], [], [])
+            busy = {child.results: child for child in self._children.values() if child.may_go_on()}
+            watched: list[Any] = [self._connection, self._wake, *busy]
+            readable, _, _ = select.select(watched, [], [])
             if self._wake in readable:
                 self._reap()
+            else:
+                self._note_results([child for end, child in busy.items() if end in readable])
             if self._connection in readable and not self._receive():
                 return self._shut_down()
 
@@ -98,24 +99,33 @@ class Server:
         for line in lines:
             request = json.loads(line)
             if request["op"] == "start":
-                self._start(request)
+                if not any(child.give(request) for child in self._children.values()):
+                    self._start(request)
             elif request["op"] == "signal":
                 for pid, child in self._children.items():
                     if child.job == request["job"]:
                         _signal(pid, request["number"])
         return bool(data)
 
+    def _note_results(self, children: list[WorkerHandle]) -> None:
+        """Report the ends of jobs whose workers now wait for further ones."""
+        for child in children:
+            result = child.result()
+            if result is not None and worker.may_go_on(result):
+                self._end_others()
+                self._send({"event": "exit", "job": child.job, "status": 0, "result": result})
+                child.job = None
+
     def _start(self, request: dict[str, Any]) -> None:
-        reader, writer = os.pipe()
-        os.set_blocking(reader, False)
+        child, ends = WorkerHandle.opened(request)
         server = os.getpid()
         # The child inherits that SIGTERM is ignored; blocked, an early one stays pending until the child handles it.
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
         try:
             pid = os.fork()
         except OSError as error:  # no memory or no process left: only this job fails
-            os.close(reader)
-            os.close(writer)
+            child.close()
+            close(*ends)
             result = {"outcome": failed("node"), "reason": f"cannot start a process: {error.strerror}"}
             self._send({"event": "exit", "job": request["job"], "status": 256, "result": result})
             return
@@ -123,24 +133,27 @@ class Server:
             if os.getpid() == server:
                 signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
         if pid == 0:
-            os.close(reader)
-            self._in_child(request, writer, server)
-        os.close(writer)
+            child.close()
+            self._in_child(request, ends, server)
+        close(*ends)
         with contextlib.suppress(OSError):
             os.setpgid(pid, pid)  # here and in the child: the first call counts
-        self._children[pid] = _Child(request["job"], reader)
+        self._children[pid] = child
 
-    def _in_child(self, request: dict[str, Any], writer: int, server: int) -> None:
-        """Execute the job, write its result to the pipe `writer`, and exit. Never returns."""
+    def _in_child(self, request: dict[str, Any], ends: tuple[int | None, int], server: int) -> None:
+        """Execute the job, and further ones that come, and exit. Never returns.
+
+        ends   of the pipes to the server: (requests, results)
+        """
         code = 1
         try:
             worker.become_worker(server, self._parent)
             for end in (self._connection, self._wake, self._wake_writer):
                 end.close()
             for child in self._children.values():
-                os.close(child.result)
+                child.close()
             os.environ.update(request["env"])
-            os.write(writer, json.dumps(worker.work(request)).encode())  # short: the pipe holds it, so it cannot block
+            worker.work_on(request, *ends)
             code = 0
         except BaseException:
             traceback.print_exc()
@@ -161,16 +174,21 @@ class Server:
                 _signal(pid, signal.SIGKILL)  # the processes that it has started and left behind
                 status = os.waitpid(pid, 0)[1]
                 child = self._children.pop(pid)
-                spared = [*self._children, *self._helpers]
-                process_tree.end_below(os.getpid(), spared, process_tree.GRACE)
-                self._send({"event": "exit", "job": child.job, "status": status, "result": _read_result(child.result)})
+                self._end_others()
+                if child.job is not None:
+                    self._send({"event": "exit", "job": child.job, "status": status, "result": child.result()})
+                child.close()
+
+    def _end_others(self) -> None:
+        """End what workers have started and left behind."""
+        process_tree.end_below(os.getpid(), [*self._children, *self._helpers], process_tree.GRACE)
 
     def _send(self, message: dict[str, Any]) -> None:
         with contextlib.suppress(OSError):  # the parent is gone: `_receive` notices
             self._connection.sendall(json.dumps(message).encode() + b"\n")
 
     def _shut_down(self) -> None:
-        if self._children and self._parent is not None:
+        if any(child.job for child in self._children.values()) and self._parent is not None:
             wait_for_end(self._parent, PARENT_SECONDS)  # workers report whether it has ended
         until = time.monotonic() + GRACE
         self._signal_all(signal.SIGTERM)
@@ -200,16 +218,6 @@ def _signal(pid: int, number: int) -> None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(pid, number)
         os.kill(pid, number)
-
-
-def _read_result(reader: int) -> dict[str, Any] | None:
-    try:
-        data = os.read(reader, 1 << 16)
-        return json.loads(data) if data else None
-    except (BlockingIOError, ValueError):
-        return None
-    finally:
-        os.close(reader)
 
 
 def main(descriptor: int, trainers: list[str]) -> None:

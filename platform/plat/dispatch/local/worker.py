@@ -1,4 +1,4 @@
-"""Execute one job in a process forked from the worker server.
+"""Execute jobs in a process forked from the worker server: one, or several of a trainer that allows it.
 
 A failure ends only this process and the processes it has started. If the server dies, the kernel sends SIGTERM: a run
 then saves a checkpoint and stops, a preparation just dies.
@@ -7,6 +7,7 @@ then saves a checkpoint and stops, a preparation just dies.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import resource
 import signal
@@ -15,6 +16,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+from plat.dispatch.local.worker_handle import write_result
 from plat.processes.own_process import output_to, work_for_command
 from plat.processes.process_tree import adopt_orphans, signal_when_parent_ends
 from plat.runner.execution import execute
@@ -45,6 +47,26 @@ def work(request: dict[str, Any]) -> dict[str, Any]:
     except BaseException as error:
         outcome, reason = classify(error)
         return {"outcome": outcome, "reason": reason}
+
+
+def work_on(request: dict[str, Any], requests: int | None, results: int) -> None:
+    """Execute a job, and further ones for as long as each is finished and the server sends another.
+
+    requests  descriptor of the pipe with further jobs, lines of JSON; None: there are none
+    results   descriptor of the pipe for the results
+    """
+    with open(os.devnull if requests is None else requests, "rb") as further:
+        while True:
+            result = work(request)
+            write_result(results, result)
+            if not may_go_on(result) or not (line := further.readline()):
+                return
+            request = json.loads(line)
+
+
+def may_go_on(result: dict[str, Any]) -> bool:
+    """Return True if the worker may execute a further job after this result of `work`."""
+    return result.get("outcome") == FINISHED
 
 
 def _prepare(home: Home, request: dict[str, Any]) -> dict[str, Any]:

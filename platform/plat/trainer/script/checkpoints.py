@@ -18,7 +18,6 @@ from plat.plain_files import is_special
 from plat.processes.open_files import is_open
 from plat.trainer.api import RunIO, State
 
-STARTED = "started"  # exists once an attempt has started the script
 LONGEST = 5.0  # seconds that metrics wait for files that change all the time
 SETTLED = 0.5  # seconds without a change
 Signature = tuple[tuple[str, int, int], ...]
@@ -33,13 +32,13 @@ class CheckpointFolder:
 
     def __init__(self, folder: Path, io: RunIO) -> None:
         self._folder, self._io = folder, io
+        was_started = folder.exists()  # by an earlier attempt
         shutil.rmtree(folder, ignore_errors=True)
         found = io.restore()
         if found is not None and found[1].files is not None:
             shutil.copytree(found[1].files, folder)
-        elif io.files.joinpath(STARTED).exists():
+        elif was_started:
             print("[plat: there is no copy of PLAT_CHECKPOINT_DIR yet: the script starts anew]", flush=True)
-        io.files.joinpath(STARTED).touch()
         folder.mkdir(parents=True, exist_ok=True)
         self.restored = None if found is None else found[0]
         self._kept = self._seen = self._signature()

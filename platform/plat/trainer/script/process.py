@@ -52,7 +52,6 @@ class Script:
         except OSError as error:
             what = f"cannot start {words[0]!r}: {error.strerror}"
             raise RunError(what, where=str(folder), fix=_advice(error, folder / words[0])) from None
-        self._end = os.pidfd_open(self._process.pid)  # readable once it has ended
         threading.Thread(target=self._read, daemon=True).start()
 
     def output(self, seconds: float) -> Iterator[tuple[bytes, float]]:
@@ -65,9 +64,16 @@ class Script:
                 return
             if line is None:
                 self._lines.put(None)  # for the next call
-                wait_for_end(self._end, max(0.0, until - time.monotonic()))
+                self._wait(until - time.monotonic())
                 return
             yield line
+
+    def _wait(self, seconds: float) -> None:
+        """Wait at most `seconds` for the end of the script."""
+        if self._process.returncode is None:  # else it is reaped, and its number may be that of another process
+            end = os.pidfd_open(self._process.pid)
+            wait_for_end(end, max(0.0, seconds))
+            os.close(end)
 
     def rest_of_output(self) -> Iterator[tuple[bytes, float]]:
         """Yield what `output` has not. Call it when the script has ended."""

@@ -81,5 +81,6 @@ SPEC = TrainerSpec(
     operational_keys=("script.folder", "script.grace", "script.timeout", "script.stall", "script.success"),
     headline=_headline,
     iterations=lambda config: None,
+    reuses_process=True,
     cost_keys=("script.command", "script.function"),
 )

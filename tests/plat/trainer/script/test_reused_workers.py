@@ -1,0 +1,83 @@
+"""One process of plat executes several scripts, one after another, and its end costs no run."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sweep_processes import members, wait_for
+
+from plat.processes.identification import process_start
+from plat.store.home import Home
+from plat.store.run_directory.paths import RunPaths
+
+Verb = Callable[..., tuple[int, str, str]]
+
+# "worker" is the process of plat that has started the script.
+HEAD = 'import json, os, signal, sys, time\nprint(json.dumps({"worker": os.getppid(), "seed": int(sys.argv[1])}))\n'
+
+
+def experiment(folder: Path, lines: str, seeds: int, more: str = "") -> Path:
+    (folder / "train.py").write_text(HEAD + lines)
+    path = folder / "mine.yaml"
+    base = "{trainer: script, script.command: 'python train.py {seed}'" + f"{more}}}"
+    path.write_text(f"title: x\nbase: {base}\nmatrix: {{seed: range({seeds})}}\n")
+    return path
+
+
+def run_of(folder: Path, seed: int) -> RunPaths:
+    """Return the run of a seed; its directory may not be there yet."""
+    home = Home(folder / "plat-home")
+    runs = (home.run(run_id) for run_id in home.run_ids())
+    return next((run for run in runs if f"seed: {seed}\n" in run.config.read_text()), home.run("0" * 16))
+
+
+def is_done(folder: Path, seed: int) -> bool:
+    return run_of(folder, seed).result.exists()
+
+
+def workers_of(folder: Path, seed: int) -> list[int]:
+    """Return the process that has executed each attempt of the run of this seed."""
+    logs = [attempt.log.read_text() for attempt in run_of(folder, seed).attempts()]
+    return [int(pid) for log in logs for pid in re.findall(r'^{"worker": (\d+)', log, re.MULTILINE)]
+
+
+def test_a_failed_run_ends_its_worker_and_finished_ones_do_not(plat: Verb, project: Path) -> None:
+    path = experiment(project, "sys.exit(sys.argv[1] == '2')\n", seeds=5)
+    assert plat("sweep", path, "--jobs", 1)[0] == 3
+    first, second, failed, fourth, fifth = [workers_of(project, seed) for seed in range(5)]
+    assert first == second == failed and fourth == fifth and set(first).isdisjoint(fourth)
+    logs = [run_of(project, seed).attempt(1).log.read_text() for seed in range(5)]
+    seeds = [re.findall(r'^{"worker": .*, "seed": (.*)}$', log, re.MULTILINE) for log in logs]
+    assert seeds == [["0"], ["1"], ["2"], ["3"], ["4"]]
+
+
+def test_a_worker_that_is_killed_costs_an_attempt_of_one_run(plat: Verb, project: Path) -> None:
+    lines = "if sys.argv[1] == '1' and not os.path.exists('killed'):\n"
+    lines += "    open('killed', 'w').close()\n    os.kill(os.getppid(), signal.SIGKILL)\n    time.sleep(60)\n"
+    assert plat("sweep", experiment(project, lines, seeds=3), "--jobs", 1)[0] == 0
+    assert [len(run_of(project, seed).attempts()) for seed in range(3)] == [1, 2, 1]
+    before, again, after = [workers_of(project, seed)[-1] for seed in range(3)]
+    assert before != again == after
+
+
+@pytest.mark.parametrize("killed", ["worker", "sweep"])
+def test_a_waiting_worker_may_die_and_does_not_outlive_the_sweep(project: Path, killed: str) -> None:
+    lines = "while sys.argv[1] == '0' and not os.path.exists('go'):\n    time.sleep(0.05)\n"
+    command = [sys.executable, "-m", "plat", "sweep", experiment(project, lines, seeds=2), "--jobs", "2"]
+    sweep = subprocess.Popen(command, cwd=project, stdout=subprocess.DEVNULL, start_new_session=True)
+    wait_for(lambda: is_done(project, 1), sweep)
+    (worker,) = workers_of(project, 1)
+    assert process_start(worker) is not None and not is_done(project, 0)
+    os.kill(worker if killed == "worker" else sweep.pid, signal.SIGKILL)
+    wait_for(lambda: process_start(worker) is None)
+    (project / "go").touch()
+    assert sweep.wait(60) == (0 if killed == "worker" else -signal.SIGKILL)
+    wait_for(lambda: members(sweep.pid) == [])
+    assert is_done(project, 0) == (killed == "worker")
