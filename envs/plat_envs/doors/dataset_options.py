@@ -38,7 +38,9 @@ def refusal(config_type: type, error: Exception) -> Problem:
     said = str(error).partition("\n")[0]
     what = said if said and isinstance(error, AssertionError | ValueError) else f"{type(error).__name__}: {said}"
     options = [f"{field.name}{_default(field)}" for field in fields(config_type) if field.name not in OF_PLAT]
-    return Problem(f"no item can be made with its options: {what}", f"other values; its options: {', '.join(options) or 'none'}")
+    return Problem(
+        f"no item can be made with its options: {what}", f"other values; its options: {', '.join(options) or 'none'}"
+    )
 
 
 def _wanted(kind: Any, value: Any) -> str:

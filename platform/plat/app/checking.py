@@ -50,11 +50,15 @@ def check_asked(runs: Sequence[Run], left: Iterable[Run], home: Home, overrides:
 
 
 def check_report(experiment: Experiment) -> None:
-    """Raise SpecError if an entry of the file's report or claims cannot work. Needs no results."""
+    """Tell which entries of the file's report and claims overrides leave without their runs. Needs no results.
+
+    Raises SpecError if an entry cannot work.
+    """
     if experiment.report or experiment.claims:
         from plat_analysis.plugins.entry_checking import check_entries
 
-        check_entries(experiment)
+        for note in check_entries(experiment):
+            tell(f"note: {note}")
 
 
 def check_reference(experiment: Experiment) -> None:
