@@ -220,6 +220,16 @@ def test_what_the_needs_of_an_environment_refuse_is_refused_before_anything_runs
     assert not home.exists()
 
 
+def test_an_address_that_is_cut_is_refused_at_its_place_with_one_name_of_the_task(plat, spec, home):
+    base = "{task: searchqa, scale: smoke, task.env.server: 'http://h:1/?x=1#y'}"
+    file = spec(f"title: A test\nbase: {base}\nmatrix:\n  seed: [0]\n")
+    code, _, err = plat("plan", file)
+    assert code == 2 and err == (
+        "error: searchqa: server is 'http://h:1/?x=1#y', with a query and a fragment, which no request carries\n"
+        f"   at: {file}:2:55\n  fix: write http://h:1/\n"
+    )
+
+
 @pytest.mark.parametrize("verb", ["sweep", "run"])
 def test_what_is_not_there_is_named_before_a_run_starts(plat, spec, home, monkeypatch, verb):
     """It is no refusal: a server may come while the run waits."""
