@@ -49,6 +49,14 @@ def test_the_page_makes_a_task_of_thirty_lines(plat):
     assert "finished" in json.dumps(runs)
 
 
+def test_the_check_of_the_splits_says_what_the_page_says(plat, tmp_path):
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
+    (line,) = re.findall(r"^python (-m plat_envs.show .*)$", PAGE, re.M)
+    done = subprocess.run([sys.executable, *line.split()], env=environment, capture_output=True, text=True, timeout=60)
+    start, end = re.search(r"it says `(.*?)\.\.\.(.*?)`", PAGE).groups()
+    assert done.returncode == 2 and done.stderr.startswith(f"error: {start}") and end in done.stderr
+
+
 def test_what_is_missing_is_named_before_any_run(plat, tmp_path):
     file = tmp_path / "site" / "my_package" / "blackjack.py"
     file.write_text(file.read_text().replace("def close", "def shut"))

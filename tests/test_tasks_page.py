@@ -5,10 +5,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
+import yaml
 
+from plat.spec.reading.overrides import parse_overrides
 from plat_envs.api import find_environment
 from plat_envs.policies import fixed_instances, successes
 
@@ -34,6 +37,16 @@ def test_every_option_of_a_task_is_listed_with_its_default(task):
     defaults = {field.name: field.default for field in dataclasses.fields(config)}
     shown = {name: value if isinstance(value, str) else json.dumps(value) for name, value in defaults.items()}
     assert listed == shown
+
+
+def test_the_options_of_a_dataset_are_quoted_as_the_page_says():
+    page = (ROOT / "docs" / "tasks.md").read_text(encoding="utf-8")
+    section = page.partition("\n## reasoning-gym\n")[2]
+    (line,) = re.findall(r"^plat run .*$", section, flags=re.M)
+    (word,) = (word for word in shlex.split(line) if word.startswith("task.env.options="))
+    in_a_file = yaml.safe_load(re.findall(r"`(task\.env\.options: .*?)`", section)[0])
+    (given,) = parse_overrides([word]).assignments
+    assert {given.key: given.value} == in_a_file == {"task.env.options": '{"min_terms": 2}'}
 
 
 def test_the_page_plays_the_smallest_base_below_all_others():

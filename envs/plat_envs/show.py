@@ -12,6 +12,7 @@ from plat_envs.api import RENDERINGS, make_environment
 from plat_envs.capabilities import LEVELS, Demonstrates
 from plat_envs.environment_errors import BadEnvironment
 from plat_envs.instances import SPLITS
+from plat_envs.split_check import TRIED, check_splits
 
 
 def show(task: str, seed: int, split: str, rendering: str, options: dict[str, object]) -> str:
@@ -57,9 +58,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--split", choices=SPLITS, default="train")
     parser.add_argument("--rendering", choices=RENDERINGS, default="compact")
+    parser.add_argument("--check", action="store_true", help="check that no problem is in two splits")
     given = parser.parse_intermixed_args(arguments)
     try:
         options = dict(read_option(text) for text in given.options)
+        if given.check:
+            found = check_splits(given.task, options, given.rendering)
+            counts = ", ".join(f"{split} {count}" for split, count in found.items())
+            print(f"no problem is in two splits; different problems of {TRIED} seeds: {counts}")
+            return 0
         print(show(given.task, given.seed, given.split, given.rendering, options))
     except BadEnvironment as error:
         print(f"error: {error}", file=sys.stderr)

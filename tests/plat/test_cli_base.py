@@ -51,6 +51,11 @@ def test_from_a_recipe_to_a_verdict(plat: Any, tmp_path: Path, home: Path) -> No
     assert {Path(base["folder"]).parent for base in built} == {home / "cache" / "bases"}
     code, out, _ = plat("base", "list")
     assert code == 0 and "built here" in out and "to build" not in out
+    for name in ("an_experiment_file_with_a_long_name", "another_experiment_file_with_a_long_name"):
+        (folder / f"{name}.yaml").write_text(SMOKE)
+    code, out, _ = plat("base", "list")
+    assert code == 0 and "named by an_experiment_file_with_a_long_name" in out
+    assert max(map(len, out.splitlines())) <= 80
 
     shutil.copytree(home / "cache" / "bases", tmp_path / "package")
     code, out, _ = plat("base", "build", "scale=smoke", "model=qwen2.5-0.5b")

@@ -7,7 +7,9 @@ import sys
 
 import pytest
 
+from plat_envs.environment_errors import BadEnvironment
 from plat_envs.show import main
+from plat_envs.split_check import check_splits
 
 
 @pytest.mark.parametrize(
@@ -18,6 +20,51 @@ def test_shows_a_solved_episode(capsys, task, rendering):
     assert main([task, "--seed", "3", "--split", "validation", "--rendering", rendering, "format_penalty=-0.2"]) == 0
     out = capsys.readouterr().out
     assert "several_facts:" in out and "template:" in out and '"success": true' in out
+
+
+def test_splits_of_a_built_in_environment_pass_the_check(capsys):
+    for options in ([], ["shared_pool=true"]):
+        assert main(["countdown", "--check", *options]) == 0
+        assert capsys.readouterr().out.startswith("no problem is in two splits; different problems of 2000 seeds: base")
+
+
+class Overlapping:
+    """Problems are numbers: those of `train` from 100 on, all others from 0 on."""
+
+    def __init__(self, split):
+        self.first = 100 if split == "train" else 0
+
+    def reset(self, seed, noise=0):
+        self.problem = str(self.first + seed)
+        return self.problem
+
+    def close(self):
+        self.first = -1
+
+
+def test_an_overlap_of_splits_is_named_with_its_seeds(monkeypatch):
+    monkeypatch.setattr("plat_envs.split_check.make_environment", lambda task, options, split, _: Overlapping(split))
+    with pytest.raises(BadEnvironment, match="mine: 50 of 50 problems of validation are in base too") as caught:
+        check_splits("mine", {}, "chat", 50)
+    assert caught.value.where == "base seed 0, validation seed 0"
+    with pytest.raises(BadEnvironment, match="50 of 50 problems of heldout are in base too"):
+        check_splits("mine", {"shared_pool": True}, "chat", 50)
+
+
+def test_base_and_train_may_share_problems(monkeypatch):
+    """They share the rows of real data."""
+    starts = {"base": "validation", "train": "validation", "validation": "train", "heldout": "heldout"}
+
+    def make(task, options, split, rendering):
+        made = Overlapping(starts[split])
+        made.first += 1000 * (split == "heldout")
+        return made
+
+    monkeypatch.setattr("plat_envs.split_check.make_environment", make)
+    assert check_splits("mine", {}, "chat", 50) == dict.fromkeys(starts, 50)
+    with pytest.raises(BadEnvironment, match="50 of 150 problems of validation are in base too") as caught:
+        check_splits("mine", {}, "chat", 150)
+    assert caught.value.where == "base seed 100, validation seed 0"
 
 
 def test_bad_input_is_one_line(capsys):

@@ -20,8 +20,9 @@ from plat_analysis.added_axes import Part, parts
 from plat_analysis.artifact import p_value
 from plat_analysis.data.results import spell
 from plat_analysis.plugins import builder_registry
-from plat_analysis.plugins.entry_checking import check_claim_entries, place
+from plat_analysis.plugins.entry_checking import check_claim_entries, place, why_left_out
 from plat_analysis.plugins.failure import Failure
+from plat_analysis.plugins.narrowed import narrowing
 from plat_analysis.shown_text import printable
 
 STATUSES = ("reproduced", "partial", "not_reproduced", "undecided", "not_enough_data")
@@ -111,8 +112,11 @@ def run_checks(frames: Frames, experiment: Experiment) -> tuple[list[Verdict], l
         where = place(experiment, "claims", index)
         for part in parts(experiment, claim):
             name = f"{claim.get('id', claim.get('check'))}{part.ending}"
+            why = why_left_out(part.experiment, "claims", index) if narrowing(experiment) else ""
             try:
-                verdict = _run_check(frames, part.experiment, claim, where)
+                verdict = (
+                    Verdict("not_enough_data", detail=why) if why else _run_check(frames, part.experiment, claim, where)
+                )
             except Exception as error:
                 failures.append(Failure.of(f"the claim {name!r}", error, where))
                 continue

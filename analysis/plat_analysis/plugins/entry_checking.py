@@ -27,6 +27,7 @@ from plat_analysis.facets import Facets, Layout, rows_or, two_conditions
 from plat_analysis.own_axes import has_own_axes, own_axes
 from plat_analysis.plugins import builder_registry
 from plat_analysis.plugins.annotations import check_type, type_of
+from plat_analysis.plugins.narrowed import left_out
 from plat_analysis.quantities.metric import quantity
 from plat_analysis.quantities.success import SUCCESSES
 from plat_analysis.regimes.regime import Thresholds
@@ -41,22 +42,38 @@ SIZES = {"looks": math.inf, "last": math.inf, "smallest": math.inf, "least": 1.0
 COMPARED = frozenset(field.name for field in fields(Comparison)) - {"builds"}  # what lays out the runs
 
 
-def check_entries(experiment: Experiment) -> None:
-    """Raise SpecError, at file:line:column, for the first entry of `report` or `claims` that cannot be made.
+def check_entries(experiment: Experiment) -> list[str]:
+    """Check the entries of `report` and `claims`. Returns a note for each that overrides leave without its runs.
 
-    Raises PluginError if a builder or check cannot be loaded.
+    Raises SpecError, at file:line:column, for the first entry that cannot be made of the file's matrix, and
+    PluginError if a builder or check cannot be loaded.
     """
-    for index, entry in enumerate(experiment.report):
-        for part in parts(experiment, entry):
-            _check_entry(part.experiment, ("report", index), "plat.reports", entry, ("builder",))
-    check_claim_entries(experiment)
+    return [*_checked(experiment, "report"), *check_claim_entries(experiment)]
 
 
-def check_claim_entries(experiment: Experiment) -> None:
-    """Raise SpecError, at file:line:column, for the first bad entry of `claims`, as `check_entries` does."""
-    for index, entry in enumerate(experiment.claims):
-        for part in parts(experiment, entry):
-            _check_entry(part.experiment, ("claims", index), "plat.claims", entry, ("check", "id", "says"))
+def check_claim_entries(experiment: Experiment) -> list[str]:
+    """Check the entries of `claims` as `check_entries` does. Raises SpecError for the first bad one."""
+    return _checked(experiment, "claims")
+
+
+def why_left_out(experiment: Experiment, kind: str, index: int) -> str:
+    """Return why overrides leave no runs for an entry of `report` or `claims` (`kind`), "" if it can be made.
+
+    Raises SpecError if the file itself is wrong, and PluginError if the builder or check cannot be loaded.
+    """
+    entry = getattr(experiment, kind)[index]
+    group, own = ("plat.reports", ("builder",)) if kind == "report" else ("plat.claims", ("check", "id", "says"))
+    return left_out(experiment, entry, lambda one: _check_entry(one, (kind, index), group, entry, own))
+
+
+def _checked(experiment: Experiment, kind: str) -> list[str]:
+    """Return a note for each entry of `report` or `claims` that is left out, with its place."""
+    return [
+        f"{place(experiment, kind, index)} is {why}"
+        for index, entry in enumerate(getattr(experiment, kind))
+        for part in parts(experiment, entry)
+        if (why := why_left_out(part.experiment, kind, index))
+    ]
 
 
 def _check_entry(

@@ -9,6 +9,7 @@ report.failures                               # parts that failed, and where the
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from plat.errors import SpecError
@@ -20,8 +21,9 @@ from plat_analysis.claims.engine import run_checks
 from plat_analysis.claims.reference import reference_beside
 from plat_analysis.data.results import Results
 from plat_analysis.plugins import builder_registry
-from plat_analysis.plugins.entry_checking import check_entries, place
+from plat_analysis.plugins.entry_checking import check_entries, place, why_left_out
 from plat_analysis.plugins.failure import Failure
+from plat_analysis.plugins.narrowed import narrowing
 from plat_analysis.report.default_entries import entries_of
 from plat_analysis.report.recorded_report import metric_name
 from plat_analysis.report.report import Provenance, Report
@@ -29,6 +31,8 @@ from plat_analysis.report.report import Provenance, Report
 
 def build_report(frames: Frames, experiment: Experiment, provenance: Provenance | None = None) -> Report:
     """Return every artifact and verdict of an experiment file; without `report:`, the artifacts of `default_entries`.
+
+    An entry that overrides leave without its runs is a note of the provenance, or a claim without enough data.
 
     Raises SpecError if an entry of the file cannot work for its matrix, or the committed verdicts cannot be read, and
     PluginError if a builder or check cannot be loaded. An entry that fails while it is built is added to `failures`,
@@ -39,11 +43,15 @@ def build_report(frames: Frames, experiment: Experiment, provenance: Provenance 
     artifacts: list[Table | Figure] = []
     failures: list[Failure] = []
     origins: list[str] = []
+    notes: list[str] = []
     entries = entries_of(results)
     for index, entry in enumerate(entries):
         at = index - (len(entries) - len(experiment.report))  # entries that the file does not have come first
         where = place(experiment, "report", at) if at >= 0 else str(experiment.path)
         for part in parts(experiment, entry):
+            if at >= 0 and narrowing(experiment) and (why := why_left_out(part.experiment, "report", at)):
+                notes.append(f"The report entry {entry.get('builder')!r}{part.ending} is {why}.")
+                continue
             try:
                 built = _build(frames, part, entry, where)
             except Exception as error:
@@ -62,7 +70,7 @@ def build_report(frames: Frames, experiment: Experiment, provenance: Provenance 
         artifacts,
         claims,
         values,
-        provenance,
+        replace(provenance, notes=(*provenance.notes, *notes)) if provenance else None,
         [*failures, *claim_failures],
         {artifact.name: where for artifact, where in zip(artifacts, origins, strict=True)},
         reference=reference_beside(experiment, claims),

@@ -98,7 +98,7 @@ class ReasoningGym(PlainEpisode):
         raise BadEnvironment(
             f"reasoning_gym: {self.config.dataset}: {what}",
             where="task.env.options",
-            fix="see the options of the dataset",
+            fix=answer["fix"],
         )
 
     @property

@@ -2,7 +2,8 @@
 
 {"do": "make", "dataset": "chain_sum", "options": "", "number": 5}   ->  {"value": "What is 3 + 4?"}
 {"do": "score", ..., "answer": "7"}                                  ->  {"value": 1.0}
-anything that cannot be done                                         ->  {"kind": "dataset", "what": ..., "known": []}
+a dataset that is not there                                          ->  {"kind": "dataset", "what": ..., "known": []}
+wrong options                                                        ->  {"kind": "options", "what": ..., "fix": ...}
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import random
 import sys
 from functools import lru_cache
 from typing import Any
+
+from plat_envs.doors.dataset_options import problem_of, refusal
 
 
 @lru_cache(maxsize=256)
@@ -38,6 +41,9 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     name, options, number = request["dataset"], request["options"], request["number"]
     if name not in DATASETS:
         return {"kind": "dataset", "what": name, "known": sorted(DATASETS)}
+    config_type = DATASETS[name][1]
+    if problem := problem_of(config_type, json.loads(options or "{}")):
+        return {"kind": "options", **problem._asdict()}
     try:
         dataset, made = item(name, options, number)
         if request["do"] == "make":
@@ -47,7 +53,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     except Exception as error:  # the package raises errors of many classes
         if request["do"] == "score":
             return {"value": 0.0}
-        return {"kind": "item", "what": f"{type(error).__name__}: {error}"}
+        return {"kind": "options", **refusal(config_type, error)._asdict()}
 
 
 def main() -> None:

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from plat_envs.environment_errors import BadEnvironment, ServiceError
 from plat_envs.sandbox.program import Limits, Outcome, Program, Status
+from plat_envs.server_words import check_parts, one_line, said
 
 ATTEMPTS = 4
 FIRST_PAUSE = 0.25  # seconds; doubled after each attempt
@@ -27,11 +28,12 @@ PLAIN = re.compile("[!-~]+")  # the characters that the first line of a request 
 
 
 class RemoteBox:
-    """A grader. Raises BadEnvironment for an address that is none."""
+    """A grader. Raises BadEnvironment for an address that is none, or has a part that no request carries."""
 
     def __init__(self, url: str, limits: Limits) -> None:
         if not _is_address(url):
             raise BadEnvironment(f"the grader's address is {url!r}", fix="an address such as http://127.0.0.1:8000")
+        check_parts("the grader's address", url, with_query=True)
         self._url, self._limits = url, limits
 
     def __enter__(self) -> RemoteBox:
@@ -68,11 +70,11 @@ class RemoteBox:
                 with urllib.request.urlopen(request, timeout=timeout) as answer:
                     return bytes(answer.read())
             except urllib.error.HTTPError as error:
-                problem = f"it answered {error.code} {error.reason}"
+                problem = f"it answered {error.code} {one_line(str(error.reason))}"
                 if error.code < 500:
                     break
             except (OSError, HTTPException, ValueError) as error:  # ValueError: it names another address that is none
-                problem = str(getattr(error, "reason", error)) or type(error).__name__
+                problem = said(error)
             if attempt + 1 < ATTEMPTS:
                 time.sleep(FIRST_PAUSE * 2**attempt)
         raise ServiceError(f"the grader does not answer: {problem}", where=self._url, fix="start it, or name another")

@@ -16,6 +16,7 @@ from plat_envs.environment_errors import BadEnvironment, ServiceError
 from plat_envs.retrieval.requests import MOST_CHARACTERS
 from plat_envs.searchqa.config import SearchQAConfig
 from plat_envs.searchqa.server_call import ask, serve_command
+from plat_envs.server_words import one_line, said
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # between two attempts [seconds]
 LEAST_TIME = 1.0  # that one attempt gets [seconds]
@@ -99,8 +100,8 @@ class ServerSearch:
             what = "names no index, and the run was planned with one"
             fix = f"start plat's server with the index {self._config.index}"
             if isinstance(found, str) and found:
-                what = f"has the index {found}, and the run was planned with another one"
-                fix += f", or make new runs: task.env.index={found}"
+                what = f"has the index {one_line(found)}, and the run was planned with another one"
+                fix += f", or make new runs: task.env.index={one_line(found)}"
             raise BadEnvironment(f"searchqa: the retrieval server {what}", where=self._config.server, fix=fix)
 
     def _answer(self, method: str, path: str, content: Any) -> dict[str, Any]:
@@ -115,7 +116,7 @@ class ServerSearch:
                     break
                 why = f"status {reply.status}: {_sentence(reply.body)}"
             except (OSError, HTTPException) as error:
-                why = str(error) or type(error).__name__
+                why = said(error)
             # A query that fails alone, while others are answered, ends too.
             left = min(self._outage.failed(begun, patience), first + patience - time.monotonic())
             if left <= 0:
@@ -148,6 +149,6 @@ class ServerSearch:
 def _sentence(body: bytes) -> str:
     """Return what a body says of an error: its `error` if it is JSON, or else its beginning."""
     try:
-        return str(json.loads(body)["error"])
+        return one_line(str(json.loads(body)["error"]))
     except (ValueError, KeyError, TypeError, RecursionError):
-        return body[:80].decode("utf-8", "replace")
+        return one_line(body[:80].decode("utf-8", "replace"))

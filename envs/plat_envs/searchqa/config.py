@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from plat_envs.data import check_source
 from plat_envs.environment_errors import BadEnvironment, check_choice, check_range
+from plat_envs.server_words import check_parts
 from plat_envs.turns.episode import EpisodeConfig
 
 HOTPOTQA = "hotpotqa/hotpot_qa"  # on the hub
@@ -47,6 +48,7 @@ class SearchQAConfig(EpisodeConfig):
         check_source("searchqa", self.data, self.path)
         if self.server and not _is_address(self.server):
             raise BadEnvironment(f"searchqa: server is {self.server!r}", fix="an address such as http://127.0.0.1:8000")
+        check_parts("searchqa: server", self.server, with_query=False)
         if self.data != "generated" and not self.server:
             raise BadEnvironment(
                 f"searchqa: data is {self.data!r} but there is no server to search",

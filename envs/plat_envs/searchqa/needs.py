@@ -10,6 +10,7 @@ from plat_envs.api import Need
 from plat_envs.hub_cache import dataset_need
 from plat_envs.searchqa.config import SearchQAConfig
 from plat_envs.searchqa.server_call import ask, serve_command
+from plat_envs.server_words import one_line, said
 
 # The published corpus and its index: 21,015,324 passages, 768 numbers of 4 bytes each.
 PUBLISHED = "the published flat index takes 64.5 GB of memory, its corpus 14 GB of disk"
@@ -53,11 +54,11 @@ def _index_of(server: str) -> tuple[str, str]:
     try:
         reply = ask(server, "GET", "/health", None, QUICKLY)
     except (OSError, HTTPException) as error:
-        return "", f"it does not answer: {str(error) or type(error).__name__}"
+        return "", f"it does not answer: {said(error)}"
     if reply.status != 200:
         return "", f"it answers /health with status {reply.status}"
     try:
         found = json.loads(reply.body).get("hash")
     except (ValueError, AttributeError, RecursionError):
         return "", "it answers /health with something else than a JSON object"
-    return found if isinstance(found, str) else "", ""
+    return one_line(found) if isinstance(found, str) else "", ""

@@ -30,32 +30,35 @@ def plan_checked(
     for experiment in experiments:
         check_report(experiment)
     made = make_plan(experiments, home, jobs=jobs, standing=standing)
-    check_asked(experiments, [row.run for row in made.left], home, overrides)
+    check_asked(distinct(experiments), [row.run for row in made.left], home, overrides)
+    warn_of_idle_parts(experiments, overrides)
     return made
 
 
-def check_asked(experiments: Sequence[Experiment], left: Iterable[Run], home: Home, overrides: Sequence[str]) -> None:
-    """Let each trainer check the runs that are `left`, and warn about changed code and settings without effect.
+def check_asked(runs: Sequence[Run], left: Iterable[Run], home: Home, overrides: Sequence[str]) -> None:
+    """Let each trainer check the runs that are `left`, and warn about changed code and overrides without effect.
 
     Raises SpecError for a run that cannot work.
     """
     from plat.planning.changed_code import changed_code
     from plat.planning.check import check_runs
 
-    runs = distinct(experiments)
     check_runs(followed(list(left), "checking runs"))
     for line in changed_code(runs, home):
         tell(f"note: {line}")
     warn_of_idle(runs, overrides)
-    warn_of_idle_parts(experiments, overrides)
 
 
 def check_report(experiment: Experiment) -> None:
-    """Raise SpecError if an entry of the file's report or claims cannot work. Needs no results."""
+    """Tell which entries of the file's report and claims overrides leave without their runs. Needs no results.
+
+    Raises SpecError if an entry cannot work.
+    """
     if experiment.report or experiment.claims:
         from plat_analysis.plugins.entry_checking import check_entries
 
-        check_entries(experiment)
+        for note in check_entries(experiment):
+            tell(f"note: {note}")
 
 
 def check_reference(experiment: Experiment) -> None:
@@ -110,6 +113,18 @@ def warn_of_machine(runs: Sequence[Run], home: Home) -> None:
         check_machine(runs, home)
     except SpecError as error:
         tell(f"warning: not on this machine: {error.what} (fix: {error.fix})")
+
+
+def warn_of_needs(runs: Iterable[Run]) -> None:
+    """Warn on stderr about what these runs need beside plat and this machine does not have, such as a server.
+
+    Raises SpecError if a trainer refuses a run.
+    """
+    from plat.planning.needs import need_lines, needs_of
+
+    absent = [need for need in needs_of(runs) if need.absent]
+    for line in need_lines(absent):
+        tell(line if line.startswith(" ") else f"warning: a run {line}")
 
 
 def _keys_of(overrides: Sequence[str]) -> list[str]:

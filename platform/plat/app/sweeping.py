@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from plat.app import importing
-from plat.app.checking import check_asked, check_reference, check_report
+from plat.app.checking import (
+    check_asked,
+    check_reference,
+    check_report,
+    warn_of_idle_parts,
+    warn_of_needs,
+)
 from plat.app.entries import distinct
 from plat.app.loading import is_cluster_argument
 from plat.app.messages import stage
@@ -88,16 +94,27 @@ def check_sweep(sweep: Sweep, experiments: Sequence[Experiment], overrides: Sequ
     Raises SpecError for a report entry, claim or run that cannot work, and if this machine is to execute the runs and
     cannot. Raises BundleError if the reference results are damaged.
     """
-    from plat.planning.check import check_machine, not_done
-
     runs = distinct(experiments)
     for experiment in experiments:
         check_report(experiment)
         check_reference(experiment)
-    check_asked(experiments, not_done(runs, sweep.home), sweep.home, overrides)
-    if sweep.target.is_here:
-        check_machine(runs, sweep.home)
+    check_before(sweep, runs, overrides)
+    warn_of_idle_parts(experiments, overrides)
     return runs
+
+
+def check_before(sweep: Sweep, runs: Sequence[Run], overrides: Sequence[str]) -> None:
+    """Check the runs of a command that are not done; warn about what they need and is not there.
+
+    Raises SpecError for a run that cannot work, and if this machine is to execute the runs and cannot.
+    """
+    from plat.planning.check import check_machine, not_done
+
+    left = not_done(runs, sweep.home)
+    check_asked(runs, left, sweep.home, overrides)
+    warn_of_needs(left)
+    if sweep.target.is_here:
+        check_machine(left, sweep.home)
 
 
 def make_home(sweep: Sweep) -> None:

@@ -89,6 +89,10 @@ def test_a_changed_file_makes_new_runs_and_is_named_with_the_way_to_keep_the_ear
     (tmp_path / "helper.py").write_text(HELPER)
     assert "Nothing to do" in plat("plan", "own.yaml").stdout, "the code is as it was"
 
+    (tmp_path / "helper.py").write_text(HELPER.replace("/ 4", "/ 8"))
+    single = plat("run", "trainer=own_trainer:SPEC", "seed=0")
+    assert single.returncode == 0 and "note: helper.py changed since 1 run of these configs" in single.stderr
+
 
 def test_a_run_is_not_made_with_other_code_than_its_id_names(plat, tmp_path):
     """The files change between the plan and the run, as they may while a run waits in a queue."""

@@ -96,15 +96,23 @@ def test_wrong_arguments(tmp_path, entry, what, fix):
         assert caught.value.where == f"{path}:1:{line.index(argument) + len(argument) + 1}"
 
 
-def test_a_pair_of_which_the_command_line_left_one_side_is_refused_with_the_override(tmp_path):
+def test_an_entry_of_which_the_command_line_left_one_side_is_left_out_with_the_override(tmp_path):
     path = tmp_path / "x.yaml"
     one_row = FILE.replace("[ppo, grpo]", "[ppo]")
     for entry in ("{builder: paired_deltas, baseline: none, treatment: top_p}", "{builder: collapse}"):
         path.write_text(f"report: [{entry}]{one_row}")
-        check_entries(load_experiment(path))
-        with pytest.raises(SpecError, match="no two sides to compare") as caught:
-            check_entries(load_experiment(path, ["filter=none"]))
-        assert "leave out the override filter=none" in caught.value.fix
+        assert check_entries(load_experiment(path)) == []
+        for override in ("filter=none", "matrix.filter=[none]"):
+            (note,) = check_entries(load_experiment(path, [override, "scale=smoke"]))
+            assert note.startswith(f"{path}:1:10 is left out because of {override}: there are no two sides to compare")
+
+
+def test_a_mistake_of_the_file_is_refused_whatever_the_command_line_chose(tmp_path):
+    path = tmp_path / "x.yaml"
+    for entry, what in (("treatment: topp", "has no value 'topp'"), ("baseline: top_p", "every run has filter=top_p")):
+        path.write_text(f"claims: [{{id: a, says: s, check: mean_delta_positive, {entry}}}]{FILE}")
+        with pytest.raises(SpecError, match=what):
+            check_entries(load_experiment(path, ["matrix.filter=[top_p]"]))
 
 
 def test_an_override_does_not_change_which_axis_a_claim_compares(tmp_path):
@@ -115,10 +123,9 @@ def test_an_override_does_not_change_which_axis_a_claim_compares(tmp_path):
         "claims: [{id: slow, says: s, check: mean_delta_positive, measure: {metric: loss}, smallest: 1}]\n"
     )
     (tmp_path / "x.sh").write_text("")
-    check_entries(load_experiment(path, ["width=16"]))
-    with pytest.raises(SpecError, match=r"no two sides to compare: every run has lr=0\.01") as caught:
-        check_entries(load_experiment(path, ["lr=0.01"]))
-    assert "leave out the override lr=0.01" in caught.value.fix
+    assert check_entries(load_experiment(path, ["width=16"])) == []
+    (note,) = check_entries(load_experiment(path, ["lr=0.01"]))
+    assert note.endswith("because of lr=0.01: there are no two sides to compare: every run has lr=0.01")
 
 
 def test_an_axis_that_is_a_default_is_said_to_be_one(tmp_path):

@@ -137,7 +137,8 @@ def test_the_process_ends_with_its_last_session():
         ({"dataset": "chain_sums"}, "no dataset 'chain_sums'", "did you mean 'chain_sum'"),
         ({"options": "[1]"}, "options is '\\[1\\]'", "a JSON object"),
         ({"options": "[" * 200_000}, "options is '\\[\\[", "a JSON object"),
-        ({"options": '{"min_term": 2}'}, "chain_sum: TypeError", "options of the dataset"),
+        ({"options": '{"min_term": 2}'}, "chain_sum: there is no option 'min_term'", "did you mean 'min_terms'"),
+        ({"options": '{"min_terms": 9}'}, "options: max_terms must be >= min_terms", "max_terms (by default 6)"),
     ],
 )
 def test_wrong_options_are_named(options, said, fix):

@@ -127,7 +127,7 @@ def test_a_grader_that_is_gone_is_an_error_never_a_grade():
     "response",
     [
         b"HTTP/1.0 200 OK\r\nContent-Length: 1000\r\n\r\nabc",
-        b"garbage\r\n\r\n",
+        b"garbage \x1b[1m" * 1000 + b"\r\n\r\n",
         b"HTTP/1.0 200 OK\r\nX: " + b"a" * 100_000 + b"\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
         b"HTTP/1.0 302 Found\r\nLocation: http://a..b/\r\n\r\n",
@@ -138,9 +138,10 @@ def test_a_grader_that_is_gone_is_an_error_never_a_grade():
 def test_broken_http_is_a_grader_that_does_not_answer(response):
     with (
         serving(lambda _: (RAW, response)) as (url, questions),
-        pytest.raises(ServiceError, match=r"not answer: ."),
+        pytest.raises(ServiceError, match=r"not answer: .") as raised,
     ):
         remote.RemoteBox(url, Limits()).run_each(Program(""), [b""])
+    assert raised.value.what.isprintable() and len(raised.value.what) < 300
     assert len(questions) == remote.ATTEMPTS
 
 
@@ -171,3 +172,11 @@ def test_an_address_has_to_be_one(address):
     with pytest.raises(BadEnvironment, match="the grader's address is ") as raised:
         remote.RemoteBox(address, Limits())
     assert repr(address) in raised.value.what
+
+
+@pytest.mark.parametrize("address", ["http://h:1/?x=1#y", "http://me:secret@h:1/?x=1"])
+def test_a_part_of_an_address_that_no_request_carries_is_refused(address):
+    with pytest.raises(BadEnvironment, match="which no request carries") as raised:
+        remote.RemoteBox(address, Limits())
+    assert raised.value.fix == "write http://h:1/?x=1"
+    remote.RemoteBox("http://h:1/?x=1", Limits())

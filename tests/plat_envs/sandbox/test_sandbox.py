@@ -29,6 +29,21 @@ def test_a_grade_has_a_verdict_for_each_test(level):
     assert "launcher" not in grade.outcomes[2].stderr
 
 
+@pytest.mark.parametrize(
+    ("program", "first", "last"),
+    [
+        (Program("print(1)\n\0"), "SyntaxError: ", "null bytes\n"),
+        (Program("x = ("), '  File "program.py", line 1\n', "SyntaxError: '(' was never closed\n"),
+        (Program("", "double"), "AttributeError: ", "has no attribute 'double'\n"),
+        (Program("def double(n): return {n}", "double"), "TypeError: ", "is not JSON serializable\n"),
+    ],
+)
+def test_an_error_before_or_after_the_program_shows_no_frame_of_the_launcher(level, program, first, last):
+    outcome = Sandbox(level).run(program, ["[1]"])[0]
+    assert outcome.status == "error" and outcome.exit_code == 1
+    assert outcome.stderr.startswith(first) and outcome.stderr.endswith(last)
+
+
 def test_many_programs_at_once_keep_their_order(level):
     jobs = [(Program(f"print(int(input()) + {n})"), [Test("1", str(n + 1)), Test("2", str(n + 3))]) for n in range(20)]
     assert [grade.passed for grade in Sandbox(level, workers=3).grade_all(jobs)] == [[True, False]] * 20

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import socket
@@ -19,6 +20,7 @@ from plat_envs.retrieval.finder import Source
 from plat_envs.retrieval.indexes import build_index
 from plat_envs.searchqa.client import ServerSearch
 from plat_envs.searchqa.config import SearchQAConfig
+from plat_envs.searchqa.needs import needs
 from plat_envs.searchqa.page_file import write_pages
 from plat_envs.searchqa.retrieval import retriever
 from plat_envs.stand_in.scripted import response
@@ -187,6 +189,35 @@ def test_a_policy_may_search_for_any_text(words_server, query):
     environment = make_environment("searchqa", {"server": words_server.url}, rendering="chat")
     environment.reset(0)
     assert not environment.step(f"</think> <answer> search[{query}] </answer>")[2]
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (b"garbage \x1b[1m\r\n\r\n", "its answer is no HTTP: garbage ?[1m"),
+        (b"HTTP/1.1 500 no\r\n\r\none\ntwo", "status 500: one two"),
+        (b'HTTP/1.1 500 no\r\n\r\n{"error": "one\\ntwo"}', "status 500: one two"),
+    ],
+)
+def test_what_a_server_says_is_one_line_of_an_error(answer, why):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve():
+            with contextlib.suppress(OSError):
+                while True:
+                    client = listener.accept()[0]
+                    with client:
+                        client.recv(1 << 16)
+                        client.sendall(answer)
+
+        threading.Thread(target=serve, daemon=True).start()
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        if "garbage" in why:
+            assert needs(SearchQAConfig(server=address))[0].absent == f"it does not answer: {why}"
+        with pytest.raises(ServiceError) as caught:
+            search_at(address, patience=0.0)("bridges", 3)
+        listener.shutdown(socket.SHUT_RDWR)  # ends the thread
+    assert caught.value.what == f"searchqa: the retrieval server has not answered for 0 seconds: {why}"
 
 
 def test_another_index_is_no_reason_to_wait(fake, words_server):

@@ -165,6 +165,21 @@ def test_wrong_options(options, said):
         make_environment("searchqa", options)
 
 
+@pytest.mark.parametrize(
+    ("address", "part", "kept"),
+    [
+        ("http://h:1/?x=1#y", "a query and a fragment", "http://h:1/"),
+        ("http://h:1/a#y", "a fragment", "http://h:1/a"),
+        ("http://me:secret@h:1", "a name or password", "http://h:1"),
+    ],
+)
+def test_no_part_of_an_address_is_silently_ignored(address, part, kept):
+    with pytest.raises(BadEnvironment, match=f"with {part}, which no request carries") as caught:
+        make_environment("searchqa", {"server": address})
+    assert caught.value.fix == f"write {kept}"
+    assert make_environment("searchqa", {"server": kept}).config.server == kept
+
+
 def test_rows_without_an_answer_are_named(real, tmp_path):
     (tmp_path / "train.jsonl").write_text('{"question": "who?"}')
     environment = make_environment("searchqa", real, rendering="chat")

@@ -98,11 +98,11 @@ def add_exit() -> None:
 
 
 def _show(error: BaseException) -> None:
-    """Print a traceback without the frames of the launcher."""
+    """Print an error without the frames of the launcher. One that no line of the program raised has no frame at all."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename != NAME:
         trace = trace.tb_next
-    sys.excepthook(type(error), error.with_traceback(trace or error.__traceback__), error.__traceback__)
+    sys.excepthook(type(error), error.with_traceback(trace), trace)
 
 
 def leave_no_trace(root: str) -> None:

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from plat.cli.screen.table import table as text_table
+from plat.cli.screen.table import terminal_width
 
 if TYPE_CHECKING:
     from plat.trainer.embedded.base_model.base_record import BaseRecord
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from plat.trainer.run_config import ModelConfig
 
 HEADER = ("model", "seed", "recipe", "content", "parameters", "KB", "where", "named by", "differs in")
+IN_A_PIPE = 80  # columns without a terminal, as many files may name a base
 
 
 def row(record: BaseRecord, where: str, named_by: Sequence[str] = ()) -> dict[str, Any]:
@@ -54,7 +56,8 @@ def table(rows: Sequence[dict[str, Any]], missing: Sequence[dict[str, Any]]) -> 
         names = (base.get("where", "to build"), ", ".join(base["named_by"]), _differs(base, [*rows, *missing]))
         facts = (base["sha256"][:12], base["parameters"], base["bytes"] // 1000) if "sha256" in base else ("", "", "")
         lines.append([base["model"], base["seed"], base["recipe_hash"], *facts, *names])
-    return text_table(HEADER, lines, indent="") if lines else "no base models here"
+    room = terminal_width() or IN_A_PIPE
+    return text_table(HEADER, lines, room, indent="", drop_empty=True) if lines else "no base models here"
 
 
 def _differs(base: dict[str, Any], others: Sequence[dict[str, Any]]) -> str:

@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from plat.app.checking import warn_of_idle
 from plat.app.loading import split
-from plat.app.sweeping import Sweep, run_missing
+from plat.app.sweeping import Sweep, check_before, run_missing
 from plat.cli.common import HomeOption, JsonOption, StealOption, StoreOption, print_json, shown, verb
 from plat.cli.screen.conclusion import conclude
 from plat.errors import SpecError
@@ -30,7 +29,6 @@ def run(
 
     The same command again resumes an interrupted run. For example: plat run task=sokoban algorithm=grpo seed=1
     """
-    from plat.planning.check import check_machine, check_runs
     from plat.spec.expansion.experiment import build_run
     from plat.store.run_directory.run_files import read_result
 
@@ -46,14 +44,11 @@ def run(
         fix = f"for example {key}={value or 'VALUE'}; a file is given to `plat sweep`"
         raise SpecError(what, where="the command line", fix=fix)
     made = build_run(overrides)
-    warn_of_idle([made], overrides)
     place = Home.find(home)
-    uri = place.store_uri(store)
-    if not place.run(made.id).result.exists():  # a done run needs no check; a check takes seconds
-        check_runs([made])
-        check_machine([made], place)
+    asked = Sweep(place, place.store_uri(store), jobs=1, steal=steal)
+    check_before(asked, [made], overrides)
     progress_to = sys.stderr if as_json else None  # only the JSON goes to stdout
-    report = run_missing(Sweep(place, uri, jobs=1, steal=steal), [made], progress_to=progress_to)
+    report = run_missing(asked, [made], progress_to=progress_to)
     result = read_result(place.run(made.id))
     if as_json:
         print_json({"id": made.id, "name": made.name, "result": result})

@@ -148,7 +148,7 @@ class SectionMaker:
         except Exception as error:  # a dataclass of another package may raise anything in __post_init__
             what = getattr(error, "what", None) or first_line(error)
             raise SpecError(
-                f"{plugin.name}: {what}",
+                f"{plugin.name}: {str(what).removeprefix(f'{plugin.name}: ')}",
                 where=place_of(key, pieces),
                 fix=getattr(error, "fix", None) or f"correct the options in {key}",
             ) from None
