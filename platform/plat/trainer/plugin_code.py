@@ -77,9 +77,15 @@ def imported_files(module: str) -> dict[str, str]:
     """Return the files of a dotted module and of all its imports -> the first 16 digits of their SHA-256.
 
     Names are relative to the folder of the top-level module. {} for a module of Python, of an installed release or of
-    plat, and for one that is not found. Files are read once in a process.
+    plat, and for one that is not found. Files are read once in a process, unless `read_files_again` is called.
     """
     return _imported_files(module, tuple(sys.path))
+
+
+def read_files_again() -> None:
+    """Let `imported_files` read every file anew, e.g. before a further run of this process."""
+    _imported_files.cache_clear()
+    _place.cache_clear()
 
 
 @lru_cache(maxsize=64)

@@ -26,6 +26,7 @@ from plat.store.coordination.preparations import announced
 from plat.store.disk.durable import append_line
 from plat.store.home import Home
 from plat.store.run_directory.lease import LeaseHeld
+from plat.trainer.plugin_code import read_files_again
 from plat.words.outcomes import FINISHED
 
 WORTH_NOTING = 1.0  # seconds; a cached preparation takes less
@@ -62,6 +63,7 @@ def work_on(request: dict[str, Any], requests: int | None, results: int) -> None
             if not may_go_on(result) or not (line := further.readline()):
                 return
             request = json.loads(line)
+            read_files_again()
 
 
 def may_go_on(result: dict[str, Any]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,6 +25,24 @@ def test_a_script_that_changes_while_the_sweep_runs_is_not_used(plat: Verb, proj
     code, out, err = plat("sweep", "mine.yaml", "--jobs", "1")
     said = " ".join((out + err).split())
     assert code == 3 and " changed since this run was planned" in said and "1 of 2 runs" in said, said
+
+
+def test_a_package_that_changes_between_two_runs_of_one_process_is_not_used(
+    plat: Verb, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "elsewhere").mkdir()
+    package = project / "elsewhere" / "helping.py"
+    package.write_text("rate = 1\n")
+    monkeypatch.syspath_prepend(package.parent)
+    monkeypatch.setenv("PYTHONPATH", str(package.parent), prepend=os.pathsep)
+    (project / "here").mkdir()
+    monkeypatch.chdir(project / "here")
+    change = f"open({str(package)!r}, 'a').write('# new')"
+    Path("train.py").write_text(f"import helping, sys\nprint('{{\"loss\": 1}}')\nif sys.argv[1] == '0': {change}\n")
+    experiment()
+    code, out, err = plat("sweep", "mine.yaml", "--jobs", "1", "--home", project / "plat-home")
+    said = " ".join((out + err).split())
+    assert code == 3 and "helping.py changed since this run was planned" in said and "1 of 2 runs" in said, said
 
 
 def test_a_raised_timeout_counts_for_a_retry_and_makes_no_new_run(plat: Verb, project: Path) -> None:
