@@ -11,22 +11,20 @@ import contextlib
 import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from plat.errors import PlatError, SpecError
 from plat.spec.expansion.experiment import Experiment, check_metric
 from plat.spec.reading.yaml_reader import read
-from plat.suggest import suggest
 from plat_analysis.added_axes import parts
-from plat_analysis.contrasts.comparison import Comparison, check_sides
 from plat_analysis.data.published import printed_table
-from plat_analysis.data.results import Results, RunView, spell
-from plat_analysis.facets import Facets, Layout, rows_or, two_conditions
+from plat_analysis.data.results import Results
 from plat_analysis.own_axes import has_own_axes, own_axes
 from plat_analysis.plugins import builder_registry
 from plat_analysis.plugins.annotations import check_type, type_of
+from plat_analysis.plugins.axis_checking import check_axes, check_layout, check_value
 from plat_analysis.plugins.narrowed import left_out
 from plat_analysis.quantities.metric import quantity
 from plat_analysis.quantities.success import SUCCESSES
@@ -34,12 +32,10 @@ from plat_analysis.regimes.regime import Thresholds
 
 AXES = ("rows", "columns", "pair", "conditions")
 VALUES = ("baseline", "treatment")
-ROWS = ("row", "than")
 METRICS = ("metric", "metrics")
 MEASURES = ("measure", "measures", "outcome", "proxies", "signal", "signals", "rivals")
 NAMED = ("measures", "proxies", "signals", "rivals")  # name -> measure
 SIZES = {"looks": math.inf, "last": math.inf, "smallest": math.inf, "least": 1.0}  # above 0, and at most that
-COMPARED = frozenset(field.name for field in fields(Comparison)) - {"builds"}  # what lays out the runs
 
 
 def check_entries(experiment: Experiment) -> list[str]:
@@ -175,11 +171,11 @@ class _Entry:
             )
         for name in [name for name in AXES if name in self.parameters]:
             with self._at(name):
-                _check_axes(self.experiment, name, self.arguments.get(name), default=name not in self.given)
+                check_axes(self.experiment, name, self.arguments.get(name), default=name not in self.given)
         if "pair" in self.parameters and "pair" in self.arguments:
             for name in [name for name in VALUES if name in self.named]:
                 with self._at(name):
-                    _check_value(self.experiment, str(self.arguments["pair"]), name, self.given[name])
+                    check_value(self.experiment, str(self.arguments["pair"]), name, self.given[name])
         if self.named.get("paper") is not None:
             with self._at("paper"):
                 printed_table(self.experiment, self.given["paper"])
@@ -232,47 +228,7 @@ class _Entry:
                 Thresholds.read(self.given.get("thresholds"))
         if not hasattr(self.function, "beforehand"):
             with self._at():
-                _check_layout(self.experiment, self.arguments)
-
-
-def _check_layout(experiment: Experiment, arguments: Mapping[str, Any]) -> None:
-    """Lay the runs out as a builder with these arguments would, without results."""
-    if arguments.keys() >= COMPARED:
-        grid = Comparison(**{name: arguments[name] for name in COMPARED}).grid(Results.planned(experiment))
-        named = [arguments[name] for name in ROWS if name in arguments]
-        for row in [*(arguments.get("only") or ()), *named]:
-            if row not in grid.rows:
-                raise SpecError(f"there is no row {row!r}", fix=suggest(row, grid.rows, "rows"))
-        if len(set(named)) < len(named):
-            raise SpecError(f"the row {named[0]!r} is compared with itself", fix="name two different rows")
-        _check_both_sides(experiment, str(arguments["pair"]), grid.baseline, grid.treatment)
-        check_sides(grid, arguments.get("differ_in") or ())
-    elif arguments.keys() >= {"rows", "columns", "pair"}:
-        rows = rows_or(arguments["rows"], experiment, None)
-        Facets(Results.planned(experiment), Layout.of(rows, arguments["columns"], arguments["pair"]))
-    elif arguments.keys() >= {"pair", "baseline", "treatment"}:
-        pair = arguments["pair"]
-        facets = Facets(Results.planned(experiment), Layout.of(conditions=pair))
-        first, second = two_conditions(facets, arguments["baseline"], arguments["treatment"])
-        _check_both_sides(experiment, pair, first, second)
-    elif isinstance(rows := arguments.get("rows"), str | list) and "columns" in arguments:
-        Facets(Results.planned(experiment), Layout.of(rows, arguments["columns"]))
-
-
-def _check_both_sides(experiment: Experiment, pair: str, first: str, second: str) -> None:
-    """Raise SpecError where only one of the two compared values has runs."""
-    present = {run.axis(pair) for run in Results.planned(experiment).positions}
-    missing = [value for value in dict.fromkeys((first, second)) if value not in present]
-    if first != second and not missing:
-        return
-    what = f"no run has {pair}={missing[0]}" if missing else f"every run has {pair}={first}"
-    chosen = [override for override in experiment.overrides if override.split("=")[0] in (pair, f"matrix.{pair}")]
-    raise SpecError(
-        f"there are no two sides to compare: {what}",
-        fix=f"leave out the override {' '.join(chosen)}, so that both sides run"
-        if chosen
-        else f"give the axis {pair!r} of the matrix both values",
-    )
+                check_layout(self.experiment, self.arguments)
 
 
 def place(experiment: Experiment, *path: str | int) -> str:
@@ -281,33 +237,3 @@ def place(experiment: Experiment, *path: str | int) -> str:
         return read(experiment.path).where(*path)
     except PlatError:  # the file is gone or has changed since
         return f"{experiment.path}: {'.'.join(map(str, path))}"
-
-
-def _check_axes(experiment: Experiment, name: str, given: Any, default: bool) -> None:
-    for axis in [given] if isinstance(given, str) else given or ():
-        if axis in experiment.axes:
-            continue
-        try:
-            for run in experiment.runs:
-                RunView(run, None, "", {}, run.axes).axis(axis)
-        except SpecError:
-            what = f"{name}: {axis!r} is not an axis of the experiment"
-            if default:
-                axes = ", ".join(experiment.axes)
-                raise SpecError(
-                    f"{what}; it is the default, because the entry does not name `{name}`",
-                    fix=f"add `{name}: AXIS` to the entry; axes: {axes}",
-                ) from None
-            raise SpecError(what, fix=suggest(axis, experiment.axes, "axes")) from None
-
-
-def _check_value(experiment: Experiment, pair: str, name: str, given: Any) -> None:
-    if given is None:
-        return
-    known = [*experiment.axes.get(pair, ()), *experiment.left_out.get(pair, ())]
-    positions = {id(run): RunView(run, None, "", {}, run.axes).axis(pair) for run in experiment.runs}
-    included = [axes[pair] for axes, _ in experiment.cells if pair in axes]
-    values = dict.fromkeys([*map(spell, known), *map(spell, included), *positions.values()])
-    if spell(given) not in values:
-        what = f"{name}: the axis {pair!r} has no value {spell(given)!r}"
-        raise SpecError(what, fix=suggest(spell(given), values, "values"))

@@ -12,7 +12,8 @@ import pytest
 from plat.errors import SpecError
 from plat.spec.expansion.experiment import load_experiment
 from plat_analysis.plugins.annotations import described, fits
-from plat_analysis.plugins.entry_checking import _check_axes, check_entries
+from plat_analysis.plugins.axis_checking import check_axes
+from plat_analysis.plugins.entry_checking import check_entries
 
 FILE = """
 title: t
@@ -133,7 +134,7 @@ def test_an_axis_that_is_a_default_is_said_to_be_one(tmp_path):
     path.write_text(FILE.lstrip())
     experiment = load_experiment(path)
     with pytest.raises(SpecError, match=r"columns: 'size' is not an axis.*it is the default") as caught:
-        _check_axes(experiment, "columns", "size", default=True)
+        check_axes(experiment, "columns", "size", default=True)
     assert caught.value.fix == "add `columns: AXIS` to the entry; axes: filter, algorithm, seed"
 
 
