@@ -80,22 +80,21 @@ def _guarded(arguments: list[str]) -> int:
 def _settings_of_one_call() -> Iterator[None]:
     """Reset global options, so that two calls in one process are independent."""
     from plat.cli.common import settings
-    from plat.trainer.code_folders import FOLDERS
-    from plat.trainer.permission import TRUSTED, begin_command
+    from plat.trainer.code_folders import restored
+    from plat.trainer.permission import begin_command
     from plat.trainer.plugins import ALLOW_IMPORT
 
     settings.verbose = False
     begin_command()
-    before = {name: os.environ.get(name) for name in (ALLOW_IMPORT, TRUSTED, FOLDERS)}
-    path = list(sys.path)
+    allowed = os.environ.get(ALLOW_IMPORT)
     try:
-        yield
+        with restored():
+            yield
     finally:
-        sys.path[:] = path
-        for name, value in before.items():
-            os.environ.pop(name, None)
-            if value is not None:
-                os.environ[name] = value
+        begin_command()
+        os.environ.pop(ALLOW_IMPORT, None)
+        if allowed is not None:
+            os.environ[ALLOW_IMPORT] = allowed
 
 
 def _verb(arguments: list[str]) -> int:

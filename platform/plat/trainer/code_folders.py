@@ -6,11 +6,13 @@ processes that execute runs get them in the environment, on this machine and on 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib
 import json
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from plat.errors import SpecError
@@ -30,6 +32,19 @@ def import_from(folder: Path | None) -> None:
     if new:
         sys.path += new
         importlib.invalidate_caches()
+
+
+@contextlib.contextmanager
+def restored() -> Iterator[None]:
+    """Restore FOLDERS after the block, and remove the folders that it added to `sys.path`."""
+    before, path = os.environ.get(FOLDERS), list(sys.path)
+    try:
+        yield
+    finally:
+        sys.path[:] = [folder for folder in sys.path if folder in path or folder not in _used]
+        os.environ.pop(FOLDERS, None)
+        if before is not None:
+            os.environ[FOLDERS] = before
 
 
 def check_beside(module: str, folder: Path) -> None:
@@ -53,7 +68,7 @@ def file_of(place: str) -> str | None:
 
     None if the module is not imported, or has no file.
     """
-    file = getattr(sys.modules.get(place.partition(":")[0]), "__file__", None)
+    file: str | None = getattr(sys.modules.get(place.partition(":")[0]), "__file__", None)
     if file is None:
         return None
     relative = os.path.relpath(file)

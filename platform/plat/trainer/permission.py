@@ -22,7 +22,7 @@ _read: list[Path] = []  # the files that this command reads
 
 
 def begin_command() -> None:
-    """Forget the files of earlier commands in this process, and what trust allowed them."""
+    """Forget the files of an earlier command in this process, and what trust allowed them."""
     _read.clear()
     os.environ.pop(TRUSTED, None)
 

@@ -33,10 +33,8 @@ def trust(
         said = f"{forget(Path(folder))} is no longer trusted"
     elif folder is not None:
         place = add(Path(folder))
-        said = (
-            f"{place} is trusted: experiment files in it and below it may name code as MODULE:ATTRIBUTE, which runs\n"
-        )
-        said += f"without --allow-import; undo: plat trust --remove {shlex.quote(str(place))}"
+        said = f"{place} is trusted: experiment files in it and below it may name code as MODULE:ATTRIBUTE\n"
+        said += f"to forget it: plat trust --remove {shlex.quote(str(place))}"
     folders = trusted_folders()
     if as_json:
         print_json({"file": list_of_folders(), "folders": folders})
