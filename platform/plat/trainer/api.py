@@ -218,7 +218,7 @@ def lazily(module: str, name: str) -> Callable[[], Any]:
 def find_trainer(name: str, folder: Path | None = None) -> TrainerSpec:
     """Return the trainer published under this name, or, if imports are allowed, the one at `module:ATTRIBUTE`.
 
-    folder  the folder of the file that names it, in which the module may lie; None: where earlier calls have found it
+    folder  the folder of the file that names it, in which the module may lie; None: where an earlier call looked
 
     Raises UnknownTrainer if there is none, or if imports are not allowed (`plat.trainer.permission`): reading another
     person's experiment file must not run code that is not installed as a plug-in. Raises PluginError if the trainer's

@@ -17,6 +17,7 @@ from plat.trainer.plugins import ALLOW_IMPORT
 
 # Set when trust has allowed the files of this command. The processes that execute runs inherit it.
 TRUSTED = "PLAT_TRUSTED_FILES"
+TYPED = Path("command-line")  # what is typed without a file counts as a file of the current folder
 LARGEST = 1 << 20  # bytes of the list
 _read: list[Path] = []  # the files that this command reads
 

@@ -11,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
+import plat.api as api
+from plat.app.trusting import trust
 from plat.dispatch.ray.ray_dispatcher import INHERITED
+from plat.errors import UnknownTrainer
 from plat.store.home import Home
 from plat.trainer.code_folders import FOLDERS
 from plat.trainer.permission import TRUSTED
@@ -26,7 +29,8 @@ class Config:
     seed: int = 0
 
 def train(config, io):
-    import trusted_helper  # found in the process of the run, too
+    import os, trusted_helper  # found in the process of the run, too
+    assert "TRUSTED_FAILS" not in os.environ
     io.log(1, {{"val/success": trusted_helper.value(config.seed)}})
     return Outcome("finished")
 
@@ -149,6 +153,28 @@ def test_a_run_without_a_file_counts_as_one_of_the_working_directory(plat, tmp_p
     assert code == 2 and "nonsense" in err and "plat trust" not in err
 
 
+def test_options_of_a_trainer_in_a_trusted_working_directory(plat, tmp_path, monkeypatch):
+    monkeypatch.chdir(project(tmp_path / "mine", "trusted_options").parent)
+    asked = ("options", "seed", "--trainer", "trusted_options:SPEC")
+    assert plat(*asked)[0] == 2
+    assert plat("trust", ".")[0] == 0
+    assert plat(*asked)[0] == 0
+
+
+def test_a_retry_of_a_run_by_its_name_finds_the_module_in_the_working_directory(process, tmp_path, home, monkeypatch):
+    path = project(tmp_path / "mine")
+    path.write_text(path.read_text().replace("[0, 1]", "[0]"))
+    monkeypatch.setenv("TRUSTED_FAILS", "1")
+    assert process("sweep", path, "--allow-import").returncode == 3
+    (run,) = Home(home).all_runs()
+    monkeypatch.delenv("TRUSTED_FAILS")
+    refused = process("retry", run.id)
+    assert refused.returncode == 2 and "--allow-import" in refused.stderr and "plat trust" not in refused.stderr
+    monkeypatch.chdir(path.parent)
+    done = process("retry", run.id, "--allow-import")
+    assert done.returncode == 0 and run.result.exists(), done.stdout + done.stderr
+
+
 def test_folders_are_listed_and_removed(plat, tmp_path):
     assert "no folder is trusted" in plat("trust")[1]
     folder = project(tmp_path / "a folder").parent
@@ -163,6 +189,18 @@ def test_folders_are_listed_and_removed(plat, tmp_path):
     assert json.loads(plat("trust", "--json")[1])["folders"] == []
 
 
-def test_what_a_command_allows_reaches_slurm_and_ray():
-    """SLURM hands on the whole environment, Ray the variables that begin so."""
+def test_in_one_process_a_call_gets_no_trust_from_an_earlier_one(tmp_path, monkeypatch):
+    """As in a notebook, where each call of `import plat` counts as a command."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setenv(FOLDERS, "[]")  # restored after the test
+    inside = project(tmp_path / "inside", "trusted_by_api", "one.yaml")
+    outside = project(tmp_path / "outside", "not_trusted_by_api", "two.yaml")
+    trust(inside.parent)
+    assert len(api.plan(inside).rows) == 2
+    with pytest.raises(UnknownTrainer):
+        api.plan(outside)
+    assert len(api.plan(inside).rows) == 2
+
+
+def test_what_a_command_allows_reaches_ray():
     assert TRUSTED.startswith(INHERITED) and FOLDERS.startswith(INHERITED)

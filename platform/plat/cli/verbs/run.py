@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -45,7 +44,7 @@ def run(
         what = f"`plat run` takes options as KEY=VALUE, and {str(files[0])!r} has no ="
         fix = f"for example {key}={value or 'VALUE'}; a file is given to `plat sweep`"
         raise SpecError(what, where="the command line", fix=fix)
-    permission.reads([Path("command-line")])  # what is typed counts as a file of the current folder
+    permission.reads([permission.TYPED])
     made = build_run(overrides)
     place = Home.find(home)
     asked = Sweep(place, place.store_uri(store), jobs=1, steal=steal)
