@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from plat.errors import PluginError, SpecError, UnknownTrainer
 from plat.suggest import nearest, suggest
-from plat.trainer.code_folders import check_beside, import_from
+from plat.trainer.code_folders import check_beside, file_of, import_from
 from plat.trainer.permission import is_allowed, untrusted_file
 from plat.trainer.plugins import ALLOW_IMPORT, load_plugin, published
 from plat.trainer.resources import Resources
@@ -241,8 +241,8 @@ def _import_trainer(place: str, folder: Path | None) -> TrainerSpec:
             fix=f"if you trust it: {_how_to_trust()}add --allow-import to one command (or set {ALLOW_IMPORT}=1); "
             "or publish it as an entry point of plat.trainers",
         )
-    import_from(folder)
     name, _, attribute = place.partition(":")
+    import_from(folder, name)
     title = f"cannot load the trainer {place!r}"
     try:
         with user_code(title):
@@ -251,13 +251,14 @@ def _import_trainer(place: str, folder: Path | None) -> TrainerSpec:
         missing = isinstance(error.__cause__, ModuleNotFoundError) and name.startswith(str(error.__cause__.name))
         if error.where is None or missing:  # nothing was imported: the name is wrong, not the code
             near = nearest(name.partition(".")[0], published("plat.trainers"))
-            hint = "package.module:ATTRIBUTE, beside the experiment file or on PYTHONPATH"
+            hint = "package.module:ATTRIBUTE, importable from here or beside the experiment file"
             error.where, error.fix = None, f"did you mean {near!r}? Or {hint}" if near else hint
         raise
     if not hasattr(module, attribute):
         specs = [key for key, value in vars(module).items() if isinstance(value, TrainerSpec)]
         raise SpecError(
-            f"{title}: the module {name!r} has no {attribute!r}", fix=suggest(attribute, specs, "its trainers")
+            f"{title}: the module {name!r} ({file_of(place) or 'without a file'}) has no {attribute!r}",
+            fix=suggest(attribute, specs, "its trainers"),
         )
     if folder is not None:
         check_beside(name, folder)

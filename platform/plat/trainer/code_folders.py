@@ -13,6 +13,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
+from importlib.machinery import all_suffixes
 from pathlib import Path
 
 from plat.errors import SpecError
@@ -21,10 +22,10 @@ FOLDERS = "PLAT_CODE_FOLDERS"  # a JSON list of paths
 _used: set[str] = set()  # in this process, also by earlier commands
 
 
-def import_from(folder: Path | None) -> None:
-    """Let modules be found in a folder, and in those of FOLDERS. None: in these alone."""
+def import_from(folder: Path | None, module: str) -> None:
+    """Let modules be found in the folders of FOLDERS, and in `folder`, if it has this dotted module."""
     folders = _inherited()
-    if folder is not None and (path := str(folder.resolve())) not in folders:
+    if folder is not None and _has(folder, module.partition(".")[0]) and (path := str(folder.resolve())) not in folders:
         folders.append(path)
         os.environ[FOLDERS] = json.dumps(folders)
     _used.update(folders)
@@ -73,6 +74,11 @@ def file_of(place: str) -> str | None:
         return None
     relative = os.path.relpath(file)
     return file if relative.startswith(os.pardir + os.sep) else relative
+
+
+def _has(folder: Path, top: str) -> bool:
+    """Return True if a folder has this top-level module or package."""
+    return (folder / top).is_dir() or any((folder / f"{top}{end}").is_file() for end in all_suffixes())
 
 
 def _inherited() -> list[str]:

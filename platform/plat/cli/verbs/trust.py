@@ -44,5 +44,5 @@ def trust(
         for known in folders:
             print(known if known.is_dir() else f"{known} (it does not exist)")
         if not folders:
-            print("no folder is trusted; `plat trust DIR` lets the experiment files in DIR name code of their own")
+            print("no folder is trusted; `plat trust DIR` lets the files of DIR name code")
     return 0
