@@ -21,6 +21,7 @@ from plat.errors import PlatError
 from plat.planning.changed_code import other_versions
 from plat.store.disk.durable import replace_report
 from plat.store.home import Home
+from plat.trainer import permission
 from plat.trainer.plugins import published
 from plat.units import are, counted
 
@@ -167,6 +168,8 @@ class Tolerant:
                 [*map(str, files), *overrides], home=home, without_file=without_file, from_home=True
             )
         loaded: list[Experiment] = []
+        files = list(files)
+        permission.reads(files)  # before the first of them is read
 
         def load(file: Path) -> None:
             (experiment,) = load_experiments([str(file), *overrides], home=home, from_home=True)

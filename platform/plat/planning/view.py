@@ -10,6 +10,7 @@ from plat.spec.expansion.experiment import Experiment
 from plat.spec.expansion.run import Run
 from plat.spec.identity.run_code import named_code, run_code
 from plat.store.run_directory.state import STATES
+from plat.trainer.code_folders import file_of
 from plat.trainer.plugin_code import FILES
 from plat.words.states import RunStatus
 
@@ -51,17 +52,23 @@ def matrix_lines(experiment: Experiment, states: Mapping[str, str]) -> list[str]
         lines.append("in each cell " + ", ".join(inside))
     if bound:
         lines.append("given by the cell: " + ", ".join(bound))
-    if files := _files_of(experiment.runs[0]):
+    if files := _files_of(experiment.runs):
         more = f" and {len(files) - MOST_FILES} more" if len(files) > MOST_FILES else ""
         lines.append(f"code: {', '.join(files[:MOST_FILES])}{more}")
     return [*lines, *aligned(table if any(table[0]) else table[1:]), ""]  # a one-cell matrix has no heading
 
 
-def _files_of(run: Run) -> list[str]:
-    """Return the names of the files that the config of a run names, such as a script and the modules it imports."""
-    if FILES not in named_code(run.identity):
-        return []
-    return list(dict(run_code(run.trainer, run.config, run.identity)[FILES].files))
+def _files_of(runs: Sequence[Run]) -> list[str]:
+    """Return the files whose code runs: of trainers named as `module:ATTRIBUTE`, then those that a config names.
+
+    The latter are those of the first run, such as a script and the modules that it imports.
+    """
+    trainers = dict.fromkeys(run.trainer for run in runs if ":" in run.trainer)
+    files = [file for trainer in trainers if (file := file_of(trainer)) is not None]
+    first = runs[0]
+    if FILES in named_code(first.identity):
+        files += run_code(first.trainer, first.config, first.identity)[FILES].files
+    return files
 
 
 def artifact_lines(experiments: Sequence[Experiment], states: Mapping[str, str]) -> list[str]:

@@ -66,6 +66,7 @@ COMMANDS = {
     "options": ([], False),
     "ui": (["--help"], False),
     "doctor": ([], False),
+    "trust": ([], False),
     "completion": (["bash"], False),
     "base": (["list"], False),
     "sandbox": (["probe"], False),

@@ -51,7 +51,7 @@ def evaluate(
 
     run, checkpoint, state = _find(home_to_read(home), target, peak=not last)
     meta, config = read_meta(run), read_config(run)
-    trainer = find_trainer(meta.get("trainer") or config.get("trainer", "embedded"))
+    trainer = find_trainer(meta.get("trainer") or config.get("trainer", "embedded"), Path())
     if trainer.load_evaluate is None:
         raise SpecError(f"trainer {trainer.name!r} has no evaluation of its own", where=str(checkpoint))
     config, options = _apply(config, overrides or ())

@@ -7,6 +7,7 @@ import inspect
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -21,6 +22,7 @@ from plat.spec.composition.pieces import group_options
 from plat.spec.composition.schema import Schema, schema_of, select
 from plat.spec.reading.other_names import hint
 from plat.suggest import suggest
+from plat.trainer import permission
 from plat.trainer.api import TrainerSpec, find_trainer
 from plat.trainer.plugins import load_plugin, published
 
@@ -86,7 +88,8 @@ def options(
 
     For example: plat options filter, plat options filter.rule, plat options peak_success_table
     """
-    known = [*_options_of(find_trainer(trainer)), *_functions()]
+    permission.reads([permission.TYPED])
+    known = [*_options_of(find_trainer(trainer, Path())), *_functions()]
     chosen = known if key is None else _named(key, known)
     if as_json:
         print_json({"options": [dataclasses.asdict(option) for option in chosen]})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from plat.app.checking import check_report
 from plat.app.chosen_runs import named_runs, selected
 from plat.app.entries import asked_by, distinct, entry_of
@@ -25,6 +27,7 @@ from plat.cli.screen.conclusion import conclude
 from plat.store.home import Home
 from plat.store.run_directory.paths import RunPaths
 from plat.store.run_directory.run_files import read_outcome, read_run
+from plat.trainer.api import find_trainer
 from plat.units import are, counted
 from plat.words.outcomes import PRUNED, is_failure
 from plat.words.states import RunStatus
@@ -74,6 +77,8 @@ def retry(
         fix = f"; {counted(number, 'run')} {are(number)} interrupted: {commands} resumes {which}" if stopped else ""
         print(f"no failed run to try again{fix}")
         return 0
+    for trainer in {run.trainer for run in chosen} if not experiments else ():
+        find_trainer(trainer, Path())  # no file says where its module is: it may be in the current folder
     if target.is_here:
         check_machine(chosen, place)
     report = run_missing(Sweep(place, uri, target, jobs, steal), chosen, experiments, retry=True)

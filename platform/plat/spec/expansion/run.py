@@ -141,7 +141,7 @@ class _Trainer:
 
     def __init__(self, name: str, base: tuple[Assignment, ...], line: tuple[Assignment, ...], folder: Path) -> None:
         self.name = name
-        self.resolver = Resolver(api.find_trainer(name), folder)
+        self.resolver = Resolver(api.find_trainer(name, folder), folder)
         self.bundles: dict[int, dict[str, Piece]] = {}  # by the identity of an axis value's assignments
         self.kept: list[tuple[Assignment, ...]] = []  # keeps these assignments alive, so that their ids stay unique
         self.fixed = {**self.resolver.pieces.defaults, **self._pieces(base)}

@@ -1,0 +1,39 @@
+"""A trainer that lies beside its experiment file is found by the tasks of a scheduler, without a flag and a path."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from clusters import QUICK
+
+BESIDE = """
+from dataclasses import dataclass
+from plat.trainer.api import Outcome, TrainerSpec
+
+@dataclass
+class Config:
+    trainer: str = "beside_trainer:SPEC"
+    seed: int = 0
+
+def train(config, io):
+    io.log(1, {"val/success": 0.5})
+    return Outcome("finished")
+
+SPEC = TrainerSpec("beside", "1.0", Config, lambda: train)
+"""
+
+
+def test_a_trusted_trainer_beside_its_file_is_found_by_the_tasks(home, fake, tmp_path, monkeypatch):
+    for name in ("PLAT_ALLOW_IMPORT", "PYTHONPATH"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "beside_trainer.py").write_text(BESIDE)
+    (mine / "own.yaml").write_text("title: Own\nbase: {trainer: 'beside_trainer:SPEC'}\nmatrix: {seed: [0]}\n")
+    sweeping = ["sweep", str(mine / "own.yaml"), "--on", "slurm", "--wait", "--home", str(home.root), *QUICK]
+    for arguments in (["trust", str(mine)], sweeping):
+        done = subprocess.run([sys.executable, "-m", "plat", *arguments], capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert fake.calls()["sbatch"] == 1 and [run.result.exists() for run in home.all_runs()] == [True]
