@@ -29,9 +29,9 @@ from plat import conf
 from plat.spec.composition.schema import schema_of
 from plat.spec.expansion.experiment import build_run, config_object, load_experiments
 from plat.spec.identity import run_identity
-from plat.trainer.api import find_trainer
 from plat.trainer.embedded.base_model.base_record import SHIPPED, read_base, records_in
 from plat.trainer.embedded.base_model.recipe import BUILD_VERSION, base_key, tasks_of
+from plat.trainer.finding import find_trainer
 from plat.trainer.run_config import BaseConfig, ModelConfig
 from plat_envs.api import find_environment
 

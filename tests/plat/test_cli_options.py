@@ -10,7 +10,7 @@ import pytest
 from plat.errors import SpecError
 from plat.spec.composition.schema import schema_of, select
 from plat.spec.expansion.experiment import build_run
-from plat.trainer.api import find_trainer
+from plat.trainer.finding import find_trainer
 
 Verb = Callable[..., tuple[int, str, str]]
 

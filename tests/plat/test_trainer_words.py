@@ -17,7 +17,8 @@ from plat.store.run_directory.creation import create
 from plat.store.run_directory.damage import damage
 from plat.store.run_directory.history import run_history
 from plat.store.run_directory.state import run_state
-from plat.trainer.api import HEADLINE, find_trainer, train_iterations
+from plat.trainer.api import HEADLINE, train_iterations
+from plat.trainer.finding import find_trainer
 
 
 @pytest.fixture

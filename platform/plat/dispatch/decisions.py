@@ -16,7 +16,7 @@ from plat.runner.training import typed_config
 from plat.store.run_directory import lease
 from plat.store.run_directory.paths import RunPaths
 from plat.store.run_directory.state import run_state
-from plat.trainer.api import find_trainer
+from plat.trainer.finding import find_trainer
 from plat.words.outcomes import CANCELLED, ENDED_ON_REQUEST, INTERRUPTED, NOT_KNOWN, failed, failure_class
 from plat.words.states import JobState, LeaseState, RunStatus
 

@@ -11,7 +11,8 @@ from plat.spec.expansion.experiment import Experiment, Run, config_object
 from plat.spec.identity.recorded_config import NEW, Recorded
 from plat.store.home import Home
 from plat.store.index.indexed_runs import states
-from plat.trainer.api import TrainerSpec, find_trainer
+from plat.trainer.api import TrainerSpec
+from plat.trainer.finding import find_trainer
 from plat.user_code import user_code
 from plat.words.states import RunStatus
 

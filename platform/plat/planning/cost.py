@@ -25,7 +25,7 @@ from plat.store.home import Home
 from plat.store.run_directory.paths import RunPaths
 from plat.store.run_directory.run_files import read_attempt_meta
 from plat.store.run_directory.state import RunState
-from plat.trainer.api import find_trainer
+from plat.trainer.finding import find_trainer
 
 DEFAULT_ITERATIONS = 40  # of a run whose config states none
 DEFAULT_PREPARE_SECONDS = 30.0  # one base model on one CPU core

@@ -23,7 +23,7 @@ from plat.store.run_directory.attempts import hardware_used, requested_end
 from plat.store.run_directory.paths import AttemptPaths, RunPaths
 from plat.store.run_directory.run_files import headline_of
 from plat.store.run_directory.run_io import FileRunIO, read_facts
-from plat.trainer.api import find_trainer
+from plat.trainer.finding import find_trainer
 from plat.trainer.heartbeat import beating
 from plat.words.outcomes import INTERRUPTED, failed, is_result
 

@@ -10,7 +10,8 @@ from plat.spec.composition.trainer_calls import iterations_of
 from plat.store.disk.durable import append_line, create, to_checked_json
 from plat.store.run_directory.history import covered_attempts
 from plat.store.run_directory.run_files import gpus_of, read_outcome
-from plat.trainer.api import TrainerSpec, find_trainer
+from plat.trainer.api import TrainerSpec
+from plat.trainer.finding import find_trainer
 
 if TYPE_CHECKING:
     from plat.runner.attempt import Attempt

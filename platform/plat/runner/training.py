@@ -14,7 +14,8 @@ from plat.spec.composition.trainer_calls import checked_call
 from plat.store.home import Home
 from plat.store.run_directory.numerics import numerics
 from plat.store.run_directory.run_io import FileRunIO
-from plat.trainer.api import Outcome, TrainerSpec, find_trainer
+from plat.trainer.api import Outcome, TrainerSpec
+from plat.trainer.finding import find_trainer
 from plat.user_code import definition_of
 
 

@@ -7,20 +7,12 @@ the config, takes the lease, and calls `spec.load()(config, io)`. The trainer us
 from __future__ import annotations
 
 import importlib
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from plat.errors import PluginError, SpecError, UnknownTrainer
-from plat.suggest import nearest, suggest
-from plat.trainer.code_folders import check_beside, file_of, import_from
-from plat.trainer.permission import is_allowed, untrusted_file
-from plat.trainer.plugins import ALLOW_IMPORT, load_plugin, published
 from plat.trainer.resources import Resources
-from plat.trainer.spec_check import wrong_field
-from plat.user_code import definition_of, user_code
 from plat.words.metric_names import VAL_SUCCESS
 from plat_envs.api import Need as Need
 
@@ -213,71 +205,3 @@ class TrainerSpec:
 def lazily(module: str, name: str) -> Callable[[], Any]:
     """Return a function that imports a module and returns what it calls `name`: a `load` without heavy imports."""
     return lambda: getattr(importlib.import_module(module), name)
-
-
-def find_trainer(name: str, folder: Path | None = None) -> TrainerSpec:
-    """Return the trainer published under this name, or, if imports are allowed, the one at `module:ATTRIBUTE`.
-
-    folder  the folder of the file that names it, in which the module may lie; None: where an earlier call looked
-
-    Raises UnknownTrainer if there is none, or if imports are not allowed (`plat.trainer.permission`): reading another
-    person's experiment file must not run code that is not installed as a plug-in. Raises PluginError if the trainer's
-    code cannot be imported, or its TrainerSpec is wrong. Raises SpecError if the list of trusted folders is damaged, or
-    if two folders have different modules of one name.
-    """
-    if ":" in name:
-        return _import_trainer(name, folder)
-    trainers = published("plat.trainers")
-    if name not in trainers:
-        raise UnknownTrainer(f"unknown trainer {name!r}", fix=suggest(name, trainers, "one of"))
-    return _checked(load_plugin("plat.trainers", name), name)
-
-
-def _import_trainer(place: str, folder: Path | None) -> TrainerSpec:
-    """Return a trainer that no installed package publishes: `package.module:ATTRIBUTE`."""
-    if not is_allowed():
-        raise UnknownTrainer(
-            f"the trainer {place!r} is not published by an installed package, and importing it would run its code",
-            fix=f"if you trust it: {_how_to_trust()}add --allow-import to one command (or set {ALLOW_IMPORT}=1); "
-            "or publish it as an entry point of plat.trainers",
-        )
-    name, _, attribute = place.partition(":")
-    import_from(folder, name)
-    title = f"cannot load the trainer {place!r}"
-    try:
-        with user_code(title):
-            module = importlib.import_module(name)
-    except PluginError as error:
-        missing = isinstance(error.__cause__, ModuleNotFoundError) and name.startswith(str(error.__cause__.name))
-        if error.where is None or missing:  # nothing was imported: the name is wrong, not the code
-            near = nearest(name.partition(".")[0], published("plat.trainers"))
-            hint = "package.module:ATTRIBUTE, importable from here or beside the experiment file"
-            error.where, error.fix = None, f"did you mean {near!r}? Or {hint}" if near else hint
-        raise
-    if not hasattr(module, attribute):
-        specs = [key for key, value in vars(module).items() if isinstance(value, TrainerSpec)]
-        raise SpecError(
-            f"{title}: the module {name!r} ({file_of(place) or 'without a file'}) has no {attribute!r}",
-            fix=suggest(attribute, specs, "its trainers"),
-        )
-    if folder is not None:
-        check_beside(name, folder)
-    return _checked(getattr(module, attribute), place)
-
-
-def _how_to_trust() -> str:
-    """Return the beginning of an advice: the command that trusts the first file of this command that is not trusted."""
-    file = untrusted_file()
-    return "" if file is None else f"`plat trust {shlex.quote(str(file.parent))}` once; or "
-
-
-def _checked(spec: Any, name: str) -> TrainerSpec:
-    if not isinstance(spec, TrainerSpec):
-        raise SpecError(f"{name!r} is a {type(spec).__name__}, not a TrainerSpec", fix="name a TrainerSpec")
-    if wrong := wrong_field(spec):
-        raise PluginError(
-            f"the TrainerSpec of {name!r} is wrong: {wrong}",
-            where=definition_of(spec.load) if callable(spec.load) else None,
-            fix="correct it; plat.trainer.api.TrainerSpec explains every field",
-        )
-    return spec

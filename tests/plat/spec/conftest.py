@@ -11,7 +11,7 @@ import pytest
 
 from plat.errors import SpecError
 from plat.spec.expansion.experiment import Experiment, load_experiment
-from plat.trainer import api
+from plat.trainer import finding
 from plat.trainer.api import TrainerSpec
 
 _numbers = itertools.count()
@@ -59,12 +59,14 @@ def refused(load: Callable[..., Experiment]) -> Callable[..., SpecError]:
 def trainer(monkeypatch: pytest.MonkeyPatch) -> Callable[..., TrainerSpec]:
     """Publish a trainer under a name for the length of the test."""
     published: dict[str, TrainerSpec] = {}
-    real = api.find_trainer
+    real = finding.find_trainer
 
     def publish(config_type: type, name: str = "toy", **options: Any) -> TrainerSpec:
         options = {"version": "1", "load": lambda: None, **options}
         published[name] = TrainerSpec(name=name, config_type=config_type, **options)
         return published[name]
 
-    monkeypatch.setattr(api, "find_trainer", lambda name: published[name] if name in published else real(name))
+    monkeypatch.setattr(
+        finding, "find_trainer", lambda name, folder=None: published[name] if name in published else real(name)
+    )
     return publish

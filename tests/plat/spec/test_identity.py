@@ -16,7 +16,7 @@ from plat.errors import SpecError
 from plat.spec.composition.schema import schema_of
 from plat.spec.expansion.experiment import Experiment, build_run, same_results
 from plat.spec.identity import run_identity
-from plat.trainer import api
+from plat.trainer import api, finding
 from plat.trainer.run_config import RunConfig
 
 Load = Callable[..., Experiment]
@@ -178,7 +178,7 @@ def test_a_new_option_at_its_legacy_value_changes_nothing(option: tuple[str, Any
     patch = pytest.MonkeyPatch()
     with patch.context() as context:
         published: dict[str, Any] = {}
-        context.setattr(api, "find_trainer", lambda _: published["toy"])
+        context.setattr(finding, "find_trainer", lambda *_: published["toy"])
 
         def publish(kind: type, **options: Any) -> None:
             spec = api.TrainerSpec(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from plat.errors import PluginError
 from plat.spec.expansion.experiment import build_run, load_experiment
-from plat.trainer import api
+from plat.trainer import api, finding
 from plat.trainer.validation import idle_keys
 
 TABLE4 = Path(__file__).parents[3] / "experiments" / "table4.yaml"
@@ -101,7 +101,7 @@ class Config:
 
 def own_trainer(monkeypatch: pytest.MonkeyPatch, idle: Callable[[Any], Any]) -> None:
     spec = api.TrainerSpec("own", "1", Config, lambda: None, idle_keys=idle)  # type: ignore[arg-type,return-value]
-    monkeypatch.setattr(api, "find_trainer", lambda name: spec)
+    monkeypatch.setattr(finding, "find_trainer", lambda name, folder=None: spec)
 
 
 def test_any_trainer_may_say_what_has_no_effect(monkeypatch: pytest.MonkeyPatch) -> None:

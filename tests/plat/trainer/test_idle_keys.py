@@ -14,7 +14,7 @@ from plat.rl.filter.rule import RULES, find_rule
 from plat.rl.filter.selection import select, select_within_group
 from plat.rl.scores import prompt_scores
 from plat.spec.expansion.experiment import build_run, config_object
-from plat.trainer.api import find_trainer
+from plat.trainer.finding import find_trainer
 from plat.trainer.validation import idle_keys
 
 OFF = {"gradient": asdict(GradientConfig()), "mi": asdict(MIConfig())}

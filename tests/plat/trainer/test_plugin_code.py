@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from plat.trainer import plugin_code as module
-from plat.trainer.api import find_trainer
+from plat.trainer.finding import find_trainer
 from plat.trainer.plugin_code import CODE, PluginCode, changed_files, code_facts, plugin_code
 from plat_envs.api import find_environment
 

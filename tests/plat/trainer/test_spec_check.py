@@ -11,8 +11,9 @@ import pytest
 from plat.errors import PluginError
 from plat.spec.composition.trainer_calls import checked_call
 from plat.spec.expansion.experiment import build_run
-from plat.trainer import api
-from plat.trainer.api import TrainerSpec, find_trainer
+from plat.trainer import finding
+from plat.trainer.api import TrainerSpec
+from plat.trainer.finding import find_trainer
 from plat.trainer.resources import Resources
 from plat.trainer.spec_check import FIELDS, wrong_field
 
@@ -86,6 +87,6 @@ def test_every_function_of_a_trainer_can_be_called_so() -> None:
 def test_facts_that_json_cannot_hold_are_the_trainers_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
     values = {field.name: getattr(plat_toy.SPEC, field.name) for field in fields(TrainerSpec)}
     spec = TrainerSpec(**{**values, "fingerprint": lambda config: {"a": object()}})
-    monkeypatch.setattr(api, "find_trainer", lambda name: spec)
+    monkeypatch.setattr(finding, "find_trainer", lambda name, folder=None: spec)
     with pytest.raises(PluginError, match="`fingerprint` of the trainer"):
         build_run(["trainer=own"])

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from plat.plain_files import parse_yaml, read_text
-from plat.trainer.api import find_trainer
+from plat.trainer.finding import find_trainer
 
 LARGEST = 1 << 20  # bytes of an experiment file
 USUAL = "embedded"  # the trainer of a file or a run that names none

@@ -144,7 +144,7 @@ def _keys_of_runs() -> set[str]:
     from plat.spec.composition.conf import conf_of
     from plat.spec.composition.schema import schema_of
     from plat.spec.expansion.run import DEFAULT_TRAINER
-    from plat.trainer.api import find_trainer
+    from plat.trainer.finding import find_trainer
 
     spec = find_trainer(DEFAULT_TRAINER)
     conf = conf_of(spec.conf) if spec.conf else None

@@ -47,7 +47,7 @@ def evaluate(
     from plat.spec.composition.trainer_calls import EVALUATION, checked_call, checked_value
     from plat.spec.expansion.experiment import config_object
     from plat.store.run_directory.run_files import read_config, read_meta
-    from plat.trainer.api import find_trainer
+    from plat.trainer.finding import find_trainer
 
     run, checkpoint, state = _find(home_to_read(home), target, peak=not last)
     meta, config = read_meta(run), read_config(run)

@@ -23,7 +23,8 @@ from plat.spec.composition.schema import Schema, schema_of, select
 from plat.spec.reading.other_names import hint
 from plat.suggest import suggest
 from plat.trainer import permission
-from plat.trainer.api import TrainerSpec, find_trainer
+from plat.trainer.api import TrainerSpec
+from plat.trainer.finding import find_trainer
 from plat.trainer.plugins import load_plugin, published
 
 FUNCTIONS = {"builder": "plat.reports", "check": "plat.claims"}

@@ -27,7 +27,7 @@ from plat.cli.screen.conclusion import conclude
 from plat.store.home import Home
 from plat.store.run_directory.paths import RunPaths
 from plat.store.run_directory.run_files import read_outcome, read_run
-from plat.trainer.api import find_trainer
+from plat.trainer.finding import find_trainer
 from plat.units import are, counted
 from plat.words.outcomes import PRUNED, is_failure
 from plat.words.states import RunStatus

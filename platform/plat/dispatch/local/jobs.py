@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from plat.dispatch.dispatcher import Job
 from plat.spec.composition.trainer_calls import iterations_of
 from plat.store.home import Home
-from plat.trainer.api import find_trainer
+from plat.trainer.finding import find_trainer
 from plat.trainer.resources import Resources
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from plat.planning.cost import cached_keys
 from plat.processes.cores import usable_cores
 from plat.store.home import Home
 from plat.store.run_directory.paths import RunPaths
-from plat.trainer.api import find_trainer
+from plat.trainer.finding import find_trainer
 from plat.words.outcomes import CANCELLED, FINISHED, INTERRUPTED
 
 if TYPE_CHECKING:

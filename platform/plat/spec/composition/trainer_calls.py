@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from plat.errors import PluginError, SpecError
-from plat.trainer.api import Need, TrainerSpec, find_trainer
+from plat.trainer.api import Need, TrainerSpec
+from plat.trainer.finding import find_trainer
 from plat.trainer.plugin_code import CODE, FILES, PluginCode
 from plat.trainer.resources import Resources
 from plat.user_code import definition_of, user_code

@@ -26,7 +26,8 @@ from plat.spec.reading.overrides import CommandLine, is_sweep, parse_overrides, 
 from plat.spec.reading.paper_file import paper_data
 from plat.spec.reading.yaml_reader import Document, read
 from plat.suggest import nearest, suggest
-from plat.trainer.api import TrainerSpec, find_trainer
+from plat.trainer.api import TrainerSpec
+from plat.trainer.finding import find_trainer
 from plat.words.metric_names import SUCCESS
 
 __all__ = ["Experiment", "Run", "build_run", "check_apart", "config_object", "load_experiment", "load_experiments"]

@@ -14,7 +14,7 @@ from plat.spec.composition.resolver import OtherTrainer, Resolved, Resolver
 from plat.spec.composition.trainer_calls import headline_of
 from plat.spec.identity.run_identity import NAME_LIMIT, canonical, readable, result_affecting
 from plat.spec.reading.overrides import Assignment
-from plat.trainer import api
+from plat.trainer import api, finding
 
 DEFAULT_TRAINER = "embedded"
 LONGEST_NUMBER = 10  # characters; a longer number, such as a value drawn by a search, is shown with four digits
@@ -54,7 +54,7 @@ def same_results(run: Run, other: Run) -> bool:
     """Return True if two runs' configs differ in nothing that affects results."""
     if run.config == other.config:
         return True
-    spec = api.find_trainer(run.trainer)
+    spec = finding.find_trainer(run.trainer)
     mine, its = (result_affecting("", of.config, spec.operational_keys, spec.legacy)[1] for of in (run, other))
     return canonical(mine) == canonical(its)
 
@@ -141,7 +141,7 @@ class _Trainer:
 
     def __init__(self, name: str, base: tuple[Assignment, ...], line: tuple[Assignment, ...], folder: Path) -> None:
         self.name = name
-        self.resolver = Resolver(api.find_trainer(name, folder), folder)
+        self.resolver = Resolver(finding.find_trainer(name, folder), folder)
         self.bundles: dict[int, dict[str, Piece]] = {}  # by the identity of an axis value's assignments
         self.kept: list[tuple[Assignment, ...]] = []  # keeps these assignments alive, so that their ids stay unique
         self.fixed = {**self.resolver.pieces.defaults, **self._pieces(base)}

@@ -8,7 +8,7 @@ from typing import Any
 from plat.errors import RunError
 from plat.spec.composition.schema import build, schema_of, select
 from plat.spec.composition.trainer_calls import checked_call
-from plat.trainer.api import find_trainer
+from plat.trainer.finding import find_trainer
 from plat.trainer.plugin_code import CODE, FILES, TRAINER, PluginCode, changed_files, plugin_code
 from plat.trainer.plugins import load_plugin
 

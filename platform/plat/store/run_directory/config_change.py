@@ -13,7 +13,7 @@ from plat.store.home import Home
 from plat.store.run_directory import lease, run_files
 from plat.store.run_directory.config_text import to_yaml
 from plat.store.run_directory.paths import RunPaths
-from plat.trainer.api import find_trainer
+from plat.trainer.finding import find_trainer
 from plat.words.states import LeaseState
 
 if TYPE_CHECKING:

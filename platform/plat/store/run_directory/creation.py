@@ -25,7 +25,8 @@ from plat.store.run_directory import config_change, run_files
 from plat.store.run_directory.config_text import to_yaml
 from plat.store.run_directory.own_files import FORMAT, code_damage, hash_of
 from plat.store.run_directory.paths import RunPaths
-from plat.trainer.api import HEADLINE, find_trainer
+from plat.trainer.api import HEADLINE
+from plat.trainer.finding import find_trainer
 
 if TYPE_CHECKING:
     from plat.spec.expansion.run import Run

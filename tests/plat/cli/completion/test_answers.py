@@ -15,7 +15,7 @@ from plat.cli.completion import shells
 from plat.cli.completion.answer import split
 from plat.cli.completion.candidates import candidates
 from plat.spec.composition.schema import schema_of
-from plat.trainer.api import find_trainer
+from plat.trainer.finding import find_trainer
 
 FILE = """
 title: x
