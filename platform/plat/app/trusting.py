@@ -33,7 +33,7 @@ def forget(folder: Path) -> Path:
     Raises SpecError if it is not listed, and if the list is damaged or cannot be written.
     """
     known = trusted_folders()
-    names = (folder.resolve(), Path(os.path.abspath(folder)))
+    names = (Path(os.path.realpath(folder)), Path(os.path.abspath(folder)))  # a loop of links has a name, too
     place = next((name for name in names if name in known), None)
     if place is None:
         above = next((listed for listed in known if names[0].is_relative_to(listed)), None)
@@ -71,6 +71,7 @@ def _change(edit: Callable[[list[Path]], list[Path]]) -> None:
             before = trusted_folders()
             after = edit(before)
             if after != before:
-                write(path, b"".join(os.fsencode(folder) + b"\n" for folder in after))
+                # not in place of a link: the list may be kept elsewhere, among a user's other settings
+                write(Path(os.path.realpath(path)), b"".join(os.fsencode(folder) + b"\n" for folder in after))
     except HomeError as error:  # of the lock
         raise SpecError(CANNOT, where=str(path), fix=FIX) from error

@@ -126,6 +126,12 @@ def output_to(path: Path | None) -> Iterator[None]:
             faulthandler.enable(sys.__stderr__ or 2)
 
 
+def forget_peak_memory() -> None:
+    """Let the peak memory of this process count from now on. Does nothing where the system refuses."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
 def pin_threads(threads: int) -> None:
     """Set the number of threads that torch uses; do nothing if torch is not loaded, or for 0."""
     if threads and "torch" in sys.modules:

@@ -11,7 +11,7 @@ from plat.errors import PluginError, SpecError, UnknownTrainer
 from plat.suggest import nearest, suggest
 from plat.trainer.api import TrainerSpec
 from plat.trainer.code_folders import check_beside, file_of, import_from
-from plat.trainer.permission import is_allowed, untrusted_file
+from plat.trainer.permission import is_allowed, untrusted_folder
 from plat.trainer.plugins import ALLOW_IMPORT, load_plugin, published
 from plat.trainer.spec_check import wrong_field
 from plat.user_code import definition_of, user_code
@@ -68,9 +68,9 @@ def _import_trainer(place: str, folder: Path | None) -> TrainerSpec:
 
 
 def _how_to_trust() -> str:
-    """Return the beginning of an advice: the command that trusts the first file of this command that is not trusted."""
-    file = untrusted_file()
-    return "" if file is None else f"`plat trust {shlex.quote(str(file.parent))}` once; or "
+    """Return the beginning of an advice: how to trust the first folder of this command's files that is not trusted."""
+    folder = untrusted_folder()
+    return "" if folder is None else f"`plat trust {shlex.quote(str(folder))}` once; or "
 
 
 def _checked(spec: Any, name: str) -> TrainerSpec:

@@ -40,19 +40,22 @@ def is_allowed() -> bool:
     """Return True if the files of this command may name code; SpecError if the list of folders cannot be read."""
     if is_on(ALLOW_IMPORT) or is_on(TRUSTED):
         return True
-    if not _read or untrusted_file() is not None:
+    if not _read or untrusted_folder() is not None:
         return False
     os.environ[TRUSTED] = "1"
     return True
 
 
-def untrusted_file() -> Path | None:
-    """Return the first file of this command that lies in no trusted folder, None if there is none.
+def untrusted_folder() -> Path | None:
+    """Return the first folder with a file of this command that is not trusted, None if there is none.
 
-    Raises SpecError if the list of folders cannot be read.
+    A file lies in the folder of its name, and in that to which a link leads. Raises SpecError if the list of folders
+    cannot be read.
     """
     folders = trusted_folders()
-    return next((file for file in _read if not _is_trusted(file, folders)), None)
+    # By its name, too: the code is found beside the name, and anybody can make a link to a trusted file.
+    places = (place for file in _read for place in (file.parent, Path(os.path.realpath(file)).parent))
+    return next((place for place in places if not _is_trusted(place, folders)), None)
 
 
 def list_of_folders() -> Path:
@@ -79,8 +82,7 @@ def trusted_folders() -> list[Path]:
     return [Path(os.fsdecode(line)) for line in lines]
 
 
-def _is_trusted(file: Path, folders: Sequence[Path]) -> bool:
-    """Return True if a file lies in a trusted folder, both by its name and where a link leads."""
-    # By its name, too: the code is found beside the name, and anybody can make a link to a trusted file.
-    places = (file.resolve(), file.parent.resolve())
-    return all(any(place.is_relative_to(folder) for folder in folders) for place in places)
+def _is_trusted(place: Path, folders: Sequence[Path]) -> bool:
+    """Return True if a folder is trusted, or lies in a trusted one."""
+    real = Path(os.path.realpath(place))
+    return any(real.is_relative_to(folder) for folder in folders)

@@ -43,6 +43,14 @@ def test_a_folder_is_listed_once_by_its_real_path(tmp_path, monkeypatch):
     assert forget(tmp_path / "link" / "deep") == place and trusted_folders() == []
 
 
+def test_a_list_behind_a_link_is_changed_there(config, tmp_path):
+    kept = folder(tmp_path / "settings") / "trusted"
+    folder(config / "plat")
+    list_of_folders().symlink_to(kept)
+    place = trust(folder(tmp_path / "mine"))
+    assert list_of_folders().is_symlink() and kept.read_text() == f"{place}\n"
+
+
 def test_a_folder_counts_with_all_below_it_and_nothing_beside_it(tmp_path):
     trust(folder(tmp_path / "mine"))
     folder(tmp_path / "mine" / "deep"), folder(tmp_path / "mine-too")

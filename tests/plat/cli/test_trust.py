@@ -131,9 +131,13 @@ def test_links_do_not_carry_trust(plat, tmp_path):
     (mine.parent / "link.yaml").symlink_to(theirs)
     (theirs.parent / "link.yaml").symlink_to(mine)
     (tmp_path / "through").symlink_to(mine.parent)
-    assert plat("plan", mine.parent / "link.yaml")[0] == 2
+    code, _, err = plat("plan", mine.parent / "link.yaml")
+    assert code == 2 and f"plat trust {theirs.parent}" in " ".join(err.split())
     assert plat("plan", theirs.parent / "link.yaml")[0] == 2
     assert plat("plan", tmp_path / "through" / "own.yaml")[0] == 0, "a link to the folder is the folder"
+    (mine.parent / "loop.yaml").symlink_to("loop.yaml")
+    code, _, err = plat("plan", mine, mine.parent / "loop.yaml")
+    assert code == 2 and "loop.yaml" in err and "mistake in plat" not in err
 
 
 def test_two_folders_with_different_modules_of_one_name_need_two_commands(process, tmp_path):
@@ -187,6 +191,8 @@ def test_folders_are_listed_and_removed(plat, tmp_path):
     assert plat("trust", "--remove")[0] == 2
     assert plat("trust", "--remove", folder)[0] == 0
     assert json.loads(plat("trust", "--json")[1])["folders"] == []
+    (tmp_path / "config" / "plat" / "trusted-folders.txt").write_text("/" + "x" * 300 + "\n")
+    assert plat("trust")[:2] == (0, "/" + "x" * 300 + " (it does not exist)\n"), "no folder can have this name"
 
 
 def test_in_one_process_a_call_gets_no_trust_from_an_earlier_one(tmp_path, monkeypatch):

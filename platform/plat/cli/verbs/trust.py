@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
 from typing import Annotated
@@ -42,7 +43,7 @@ def trust(
         print(said)
     else:
         for known in folders:
-            print(known if known.is_dir() else f"{known} (it does not exist)")
+            print(known if os.path.isdir(known) else f"{known} (it does not exist)")
         if not folders:
             print("no folder is trusted; `plat trust DIR` lets the files of DIR name code")
     return 0

@@ -80,13 +80,12 @@ class Server:
         self._send({"event": "ready"})
         while True:
             busy = {child.results: child for child in self._children.values() if child.may_go_on()}
-            watched: list[Any] = [self._connection, self._wake, *busy]
-            readable, _, _ = select.select(watched, [], [])
-            if self._wake in readable:
+            readable = _readable([self._connection.fileno(), self._wake.fileno(), *busy])
+            if self._wake.fileno() in readable:
                 self._reap()
             else:
                 self._note_results([child for end, child in busy.items() if end in readable])
-            if self._connection in readable and not self._receive():
+            if self._connection.fileno() in readable and not self._receive():
                 return self._shut_down()
 
     def _receive(self) -> bool:
@@ -117,7 +116,13 @@ class Server:
                 child.job = None
 
     def _start(self, request: dict[str, Any]) -> None:
-        child, ends = WorkerHandle.opened(request)
+        waiting = [child for child in self._children.values() if child.waits()]
+        if waiting:  # with another environment: there are never more workers than jobs at once
+            waiting[0].dismiss()
+        try:
+            child, ends = WorkerHandle.opened(request)
+        except OSError as error:
+            return self._refuse(request, error)
         server = os.getpid()
         # The child inherits that SIGTERM is ignored; blocked, an early one stays pending until the child handles it.
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
@@ -126,9 +131,7 @@ class Server:
         except OSError as error:  # no memory or no process left: only this job fails
             child.close()
             close(*ends)
-            result = {"outcome": failed("node"), "reason": f"cannot start a process: {error.strerror}"}
-            self._send({"event": "exit", "job": request["job"], "status": 256, "result": result})
-            return
+            return self._refuse(request, error)
         finally:
             if os.getpid() == server:
                 signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
@@ -139,6 +142,11 @@ class Server:
         with contextlib.suppress(OSError):
             os.setpgid(pid, pid)  # here and in the child: the first call counts
         self._children[pid] = child
+
+    def _refuse(self, request: dict[str, Any], error: OSError) -> None:
+        """Report that the system lacks what a process for this job needs."""
+        result = {"outcome": failed("node"), "reason": f"cannot start a process: {error.strerror}"}
+        self._send({"event": "exit", "job": request["job"], "status": 256, "result": result})
 
     def _in_child(self, request: dict[str, Any], ends: tuple[int | None, int], server: int) -> None:
         """Execute the job, and further ones that come, and exit. Never returns.
@@ -191,11 +199,13 @@ class Server:
         if any(child.job for child in self._children.values()) and self._parent is not None:
             wait_for_end(self._parent, PARENT_SECONDS)  # workers report whether it has ended
         until = time.monotonic() + GRACE
-        self._signal_all(signal.SIGTERM)
+        for pid, child in self._children.items():  # one that waits has nothing to save, and may be stopped
+            _signal(pid, signal.SIGKILL if child.job is None else signal.SIGTERM)
         while self._children and time.monotonic() < until:
             select.select([self._wake], [], [], 0.5)
             self._reap()
-        self._signal_all(signal.SIGKILL)
+        for pid in self._children:
+            _signal(pid, signal.SIGKILL)
         process_tree.end_below(os.getpid(), grace=process_tree.GRACE)
 
     def _suspend(self, number: int, frame: Any) -> None:
@@ -206,9 +216,13 @@ class Server:
         for pid in self._children:
             os.killpg(pid, signal.SIGCONT)
 
-    def _signal_all(self, number: int) -> None:
-        for pid in self._children:
-            _signal(pid, number)
+
+def _readable(descriptors: list[int]) -> set[int]:
+    """Wait until something can be read from these descriptors, and return those. `select` takes none above 1023."""
+    poll = select.poll()
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    return {descriptor for descriptor, _ in poll.poll()}
 
 
 def _signal(pid: int, number: int) -> None:

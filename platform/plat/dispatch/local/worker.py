@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from plat.dispatch.local.worker_handle import write_result
-from plat.processes.own_process import output_to, work_for_command
+from plat.processes.own_process import forget_peak_memory, output_to, work_for_command
 from plat.processes.process_tree import adopt_orphans, signal_when_parent_ends
 from plat.runner.execution import execute
 from plat.runner.failures import classify
@@ -64,6 +64,7 @@ def work_on(request: dict[str, Any], requests: int | None, results: int) -> None
                 return
             request = json.loads(line)
             read_files_again()
+            forget_peak_memory()
 
 
 def may_go_on(result: dict[str, Any]) -> bool:

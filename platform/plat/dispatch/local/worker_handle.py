@@ -27,15 +27,31 @@ class WorkerHandle:
 
     @classmethod
     def opened(cls, request: dict[str, Any]) -> tuple[WorkerHandle, tuple[int | None, int]]:
-        """Return the handle for the worker that will execute a job, and the worker's ends: (requests, results)."""
+        """Return the handle for the worker that will execute a job, and the worker's ends: (requests, results).
+
+        Raises OSError if this process may open no more files.
+        """
         results, writer = os.pipe()
+        try:
+            reader, requests = os.pipe() if request["reuses_process"] else (None, None)
+        except OSError:
+            close(results, writer)
+            raise
         os.set_blocking(results, False)
-        reader, requests = os.pipe() if request["reuses_process"] else (None, None)
         return cls(request["job"], request["env"], requests, results), (reader, writer)
 
     def may_go_on(self) -> bool:
         """Return True if the worker executes a job and may wait for a further one after it."""
         return self.job is not None and self.requests is not None
+
+    def waits(self) -> bool:
+        """Return True if the worker waits for a further job."""
+        return self.job is None and self.requests is not None
+
+    def dismiss(self) -> None:
+        """Let a worker that waits end."""
+        close(self.requests)
+        self.requests = None
 
     def give(self, request: dict[str, Any]) -> bool:
         """Give the worker a further job. Returns False if it cannot take it."""

@@ -9,6 +9,7 @@ import queue
 import re
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -21,6 +22,7 @@ from plat.trainer.script.metrics import LONGEST_LINE
 
 LARGEST_LOG = 100 << 20  # bytes of output in the run's log; further output is read and dropped
 CHUNK = 1 << 16
+LATE = 1 << 20  # bytes of output of its daemons that are logged after the script has ended
 DRAIN = 1.0  # seconds for which output is read after the script; a daemon may hold it open, or write for ever
 LAST = 300  # bytes of the last line of the output
 # A line that is a JSON object. A progress bar without an end of line may stand before it.
@@ -37,6 +39,8 @@ class Script:
         self.last = ""
         self.heard = time.monotonic()
         self._lines: queue.Queue[tuple[bytes, float] | None] = queue.Queue(maxsize=10_000)
+        self._is_over = False  # nobody takes lines any more
+        self._log = sys.stdout  # of this run; the process may execute another run when a daemon still writes
         self._room = LARGEST_LOG  # bytes that still fit into the log
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         try:
@@ -82,6 +86,14 @@ class Script:
             while (line := self._lines.get(timeout=DRAIN)) is not None and line[1] < until:
                 yield line
 
+    def close(self) -> None:
+        """Take no more lines from daemons that outlive the script; the log gets LATE bytes of what they print."""
+        self._is_over = True
+        self._room = min(self._room, LATE)
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._lines.get_nowait()
+
     @property
     def code(self) -> int | None:
         """The exit code, None while the script runs."""
@@ -105,7 +117,7 @@ class Script:
         try:
             with self._process.stdout as output:
                 rest = b""
-                while chunk := os.read(output.fileno(), CHUNK):
+                while (chunk := os.read(output.fileno(), CHUNK)) and not self._log.closed:
                     self.heard = time.monotonic()
                     self._copy(chunk)
                     lines, _, rest = (rest + chunk).rpartition(b"\n")
@@ -122,15 +134,17 @@ class Script:
             return
         self._room -= len(chunk)
         try:
-            print(self._decoder.decode(chunk), end="", flush=True)
+            print(self._decoder.decode(chunk), end="", flush=True, file=self._log)
             if self._room <= 0:
-                print(f"\n[plat: further output is left out, after {LARGEST_LOG >> 20} MiB]", flush=True)
-        except OSError:  # the disk is full: the script must not wait for its output to be read
+                print("\n[plat: further output is left out]", flush=True, file=self._log)
+        except (OSError, ValueError):  # the disk is full: the script must not wait; or the log is closed
             self._room = 0
 
     def _pass_on(self, lines: bytes) -> None:
         if b"{" in lines:
             for match in OBJECT.finditer(lines):
+                if self._is_over:
+                    break
                 self._lines.put((match[1].strip(), time.time()))
         if text := lines[-4 * LAST :].strip():
             self.last = escaped(as_lines(text.rpartition(b"\n")[2][-LAST:].decode("utf-8", "replace")))

@@ -135,6 +135,7 @@ class Watch:
         finally:
             if self.script.code is None:
                 self.script.kill()
+            self.script.close()
         if failure:
             raise failure
         return kill_at < math.inf

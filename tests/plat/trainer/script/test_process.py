@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import errno
 import sys
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from sweep_processes import wait_for
 
 from plat.trainer.script import process
 from plat.trainer.script.process import Script
@@ -51,9 +53,33 @@ def test_a_full_disk_does_not_hold_the_script_up(tmp_path: Path, monkeypatch: py
     def write(text: str) -> None:
         raise OSError(errno.ENOSPC, text[:9])
 
-    monkeypatch.setattr(sys, "stdout", SimpleNamespace(write=write, flush=print))
+    monkeypatch.setattr(sys, "stdout", SimpleNamespace(write=write, flush=print, closed=False))
     script, lines = run(tmp_path, "print('x' * 1_000_000); print('{}')")
     assert script.code == 0 and lines == [b"{}"]
+
+
+DAEMON = """
+import os, time
+if os.fork():
+    os._exit(0)
+end = time.monotonic() + 60
+while time.monotonic() < end:
+    os.write(1, b'{"a": 1}\\n' * 5_000)
+"""
+
+
+def test_a_daemon_that_goes_on_writing_keeps_nothing_of_this_process_and_writes_into_no_other_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = threading.active_count()
+    with open(tmp_path / "own.txt", "w") as own, open(tmp_path / "next.txt", "w") as following:
+        monkeypatch.setattr(sys, "stdout", own)
+        script, _ = run(tmp_path, DAEMON)
+        script.close()
+        monkeypatch.setattr(sys, "stdout", following)
+        own.close()
+        wait_for(lambda: threading.active_count() == before)
+    assert (tmp_path / "own.txt").stat().st_size > 0 and (tmp_path / "next.txt").stat().st_size == 0
 
 
 def test_killing_a_script_ends_its_group(tmp_path: Path) -> None:

@@ -48,6 +48,11 @@ def workers_of(folder: Path, seed: int) -> list[int]:
     return [int(pid) for log in logs for pid in re.findall(r'^{"worker": (\d+)', log, re.MULTILINE)]
 
 
+def waiting_workers(folder: Path) -> list[int]:
+    """Return the workers of runs whose lease is released."""
+    return [workers_of(folder, seed)[-1] for seed in range(2) if not run_of(folder, seed).lease.exists()]
+
+
 def test_a_failed_run_ends_its_worker_and_finished_ones_do_not(plat: Verb, project: Path) -> None:
     path = experiment(project, "sys.exit(sys.argv[1] == '2')\n", seeds=5)
     assert plat("sweep", path, "--jobs", 1)[0] == 3
@@ -81,3 +86,48 @@ def test_a_waiting_worker_may_die_and_does_not_outlive_the_sweep(project: Path, 
     assert sweep.wait(60) == (0 if killed == "worker" else -signal.SIGKILL)
     wait_for(lambda: members(sweep.pid) == [])
     assert is_done(project, 0) == (killed == "worker")
+
+
+def test_a_stopped_worker_that_waits_does_not_hold_up_the_end(project: Path) -> None:
+    lines = "while sys.argv[1] == '0' and not os.path.exists('go'):\n    time.sleep(0.05)\n"
+    command = [sys.executable, "-m", "plat", "sweep", experiment(project, lines, seeds=2), "--jobs", "2"]
+    sweep = subprocess.Popen(command, cwd=project, stdout=subprocess.DEVNULL, start_new_session=True)
+    wait_for(lambda: is_done(project, 1), sweep)
+    (worker,) = workers_of(project, 1)
+    wait_for(lambda: worker in waiting_workers(project), sweep)
+    os.kill(worker, signal.SIGSTOP)
+    (project / "go").touch()
+    assert sweep.wait(60) == 0 and process_start(worker) is None
+
+
+def test_workers_that_wait_with_another_environment_do_not_pile_up(plat: Verb, project: Path) -> None:
+    lines = "server = open(f'/proc/{os.getppid()}/stat').read().rpartition(')')[2].split()[1]\n"
+    lines += "siblings = open(f'/proc/{server}/task/{server}/children').read().split()\n"
+    lines += "print(json.dumps({'workers': len(siblings)}))\n"
+    path = experiment(project, lines, seeds=1, more=", seed: 0")
+    path.write_text(path.read_text().replace("seed: range(1)", "script.threads: [1, 2, 3, 4, 5]"))
+    assert plat("sweep", path, "--jobs", 1)[0] == 0
+    home = Home(project / "plat-home")
+    logs = [home.run(run_id).attempt(1).log.read_text() for run_id in home.run_ids()]
+    counts = [int(count) for log in logs for count in re.findall(r'{"workers": (\d+)}', log)]
+    assert len(counts) == 5 and max(counts) <= 2  # one that ends may still be there
+
+
+def test_more_jobs_than_open_files_allow_fail_alone(project: Path) -> None:
+    path = experiment(project, "time.sleep(1)\n", seeds=20)
+    command = [
+        "bash",
+        "-c",
+        'ulimit -n 32; exec "$@"',
+        "bash",
+        sys.executable,
+        "-m",
+        "plat",
+        "sweep",
+        path,
+        "--jobs",
+        "20",
+    ]
+    sweep = subprocess.run(command, cwd=project, capture_output=True, text=True)
+    assert sweep.returncode == 3 and "cannot start a process: Too many open files" in sweep.stdout
+    assert is_done(project, 0), sweep.stdout
