@@ -53,7 +53,8 @@ def perform(attempt: Attempt, stop: Stop) -> str:
     """Train, write outcome.json, publish a result if there is one, and return the outcome.
 
     An exception of the trainer becomes an outcome; its traceback is printed. A full disk loses nothing recorded: the
-    outcome is `failed:disk`, and the next attempt resumes from the newest checkpoint.
+    outcome is `failed:disk`, and the next attempt resumes from the newest checkpoint. Raises OSError if the outcome or
+    the result cannot be written.
     """
     started = time.monotonic()
     io: FileRunIO | None = None
@@ -90,9 +91,9 @@ def perform(attempt: Attempt, stop: Stop) -> str:
         create(attempt.paths.outcome, to_checked_json(record), sync=False)  # lost in a power cut: counts as vanished
         if is_result(end.outcome):
             publish(attempt, record, restored_step=(io.restored_step if io else None) or 0)
-    except OSError as error:
+    except OSError:
         traceback.print_exc()
-        return classify(error)[0]
+        raise
     return end.outcome
 
 

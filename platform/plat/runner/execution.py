@@ -30,7 +30,8 @@ def execute(home: Home, run_id: str, *, steal: bool = False, redirect: bool = Tr
 
     A damaged result.json, files of another run, and attempts with damaged events are set aside, and the run is repeated
     as far as needed; the log says so. An earlier request to cancel the run is dropped. Raises LeaseHeld if the lease
-    cannot be taken, HomeError if config.yaml or meta.json is damaged or of another run.
+    cannot be taken, HomeError if config.yaml or meta.json is damaged or of another run, OSError if the end of the run
+    cannot be recorded.
     """
     paths = home.run(run_id)
     done = read_result(paths)

@@ -12,6 +12,7 @@ from filelock import SoftFileLock, Timeout
 from runner_runs import make, outcome_of
 from toy_runs import no_step_twice
 
+from plat.dispatch.local.worker import work
 from plat.errors import HomeError, RunError, SpecError
 from plat.processes import identification
 from plat.runner import attempt as runner_attempt
@@ -59,7 +60,8 @@ def test_a_disk_too_full_for_the_outcome_still_ends_in_class_disk(home, monkeypa
 
     with monkeypatch.context() as patch:
         patch.setattr(runner_attempt, "create", full)
-        assert execute(home, paths.id) == "failed:disk"
+        ended = work({"home": str(home.root), "kind": "run", "run_id": paths.id, "steal": False})
+    assert ended["outcome"] == "failed:disk" and "No space left" in ended["reason"]
     assert not paths.result.exists() and lease.state(paths) == "free"
     assert execute(home, paths.id) == "finished" and no_step_twice(paths)
 
