@@ -5,23 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from beside import trainer_text
 from clusters import QUICK
-
-BESIDE = """
-from dataclasses import dataclass
-from plat.trainer.api import Outcome, TrainerSpec
-
-@dataclass
-class Config:
-    trainer: str = "beside_trainer:SPEC"
-    seed: int = 0
-
-def train(config, io):
-    io.log(1, {"val/success": 0.5})
-    return Outcome("finished")
-
-SPEC = TrainerSpec("beside", "1.0", Config, lambda: train)
-"""
 
 
 def test_a_trusted_trainer_beside_its_file_is_found_by_the_tasks(home, fake, tmp_path, monkeypatch):
@@ -30,7 +15,7 @@ def test_a_trusted_trainer_beside_its_file_is_found_by_the_tasks(home, fake, tmp
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     mine = tmp_path / "mine"
     mine.mkdir()
-    (mine / "beside_trainer.py").write_text(BESIDE)
+    (mine / "beside_trainer.py").write_text(trainer_text("beside_trainer", "io.log(1, {'val/success': 0.5})"))
     (mine / "own.yaml").write_text("title: Own\nbase: {trainer: 'beside_trainer:SPEC'}\nmatrix: {seed: [0]}\n")
     sweeping = ["sweep", str(mine / "own.yaml"), "--on", "slurm", "--wait", "--home", str(home.root), *QUICK]
     for arguments in (["trust", str(mine)], sweeping):

@@ -112,11 +112,10 @@ def run_checks(frames: Frames, experiment: Experiment) -> tuple[list[Verdict], l
         where = place(experiment, "claims", index)
         for part in parts(experiment, claim):
             name = f"{claim.get('id', claim.get('check'))}{part.ending}"
-            why = why_left_out(part.experiment, "claims", index) if narrowing(experiment) else ""
             try:
-                verdict = (
-                    Verdict("not_enough_data", detail=why) if why else _run_check(frames, part.experiment, claim, where)
-                )
+                why = why_left_out(part.experiment, "claims", index) if narrowing(experiment) else ""
+                undone = Verdict("not_enough_data", detail=why)
+                verdict = undone if why else _run_check(frames, part.experiment, claim, where)
             except Exception as error:
                 failures.append(Failure.of(f"the claim {name!r}", error, where))
                 continue

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from plat.errors import HomeError, SpecError, os_errors_as
 from plat.store.disk.durable import locked, write
-from plat.trainer.permission import begin_command as begin_command
+from plat.trainer.permission import begin_command as begin_command  # for `plat.api`
 from plat.trainer.permission import list_of_folders, trusted_folders
 
 CANNOT = "cannot change the list of trusted folders"

@@ -166,8 +166,8 @@ class TrainerSpec:
     headline          the metric that live progress, `plat status` and result.json show as success (a share, 0 to 1), or
                       plain config -> its name
     iterations        plain config (as in config.yaml) -> the number of iterations of the run, None if unknown
-    reuses_process    True: this machine may execute several runs in one process, one after another, because training
-                      happens in processes of its own and changes nothing in that of the run
+    reuses_process    True: training starts separate processes, and changes nothing in the process of the run. This
+                      machine may then execute several runs in one process, one after another
     cost_keys         dotted config keys that a run's time depends on, the most important first: `plat plan` estimates
                       from earlier runs that agree in as many of them as possible
     """

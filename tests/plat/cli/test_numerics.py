@@ -7,25 +7,11 @@ import subprocess
 import sys
 
 import pytest
+from beside import trainer_text
 
 from plat.store.run_directory.numerics import VARIABLES, numerics, numerics_in_words, numerics_of_run
 
-TRAINER = """
-import os, sys
-from dataclasses import dataclass
-from plat.trainer.api import Outcome, TrainerSpec
-
-@dataclass
-class Config:
-    trainer: str = "own_trainer:SPEC"
-    seed: int = 0
-
-def train(config, io):
-    io.log(1, {"val/success": 0.5, "optimize": float(sys.flags.optimize)})
-    return Outcome("finished")
-
-SPEC = TrainerSpec("own", "1.0", Config, lambda: train)
-"""
+LINE = "io.log(1, {'val/success': 0.5, 'optimize': float(sys.flags.optimize)})"
 FILE = """
 title: Own
 base: {trainer: 'own_trainer:SPEC'}
@@ -36,7 +22,7 @@ matrix: {seed: [0, 1]}
 @pytest.fixture
 def plat(tmp_path):
     """Run `plat` beside a trainer of one's own, with more variables."""
-    (tmp_path / "own_trainer.py").write_text(TRAINER)
+    (tmp_path / "own_trainer.py").write_text(trainer_text("own_trainer", LINE))
     (tmp_path / "own.yaml").write_text(FILE)
 
     def run(*arguments, **variables):

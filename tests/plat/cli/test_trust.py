@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from beside import trainer_text
 
 import plat.api as api
 from plat.app.trusting import trust
@@ -19,23 +20,11 @@ from plat.store.home import Home
 from plat.trainer.code_folders import FOLDERS
 from plat.trainer.permission import TRUSTED
 
-TRAINER = """
-from dataclasses import dataclass
-from plat.trainer.api import Outcome, TrainerSpec
-
-@dataclass
-class Config:
-    trainer: str = "{module}:SPEC"
-    seed: int = 0
-
-def train(config, io):
-    import os, trusted_helper  # found in the process of the run, too
-    assert "TRUSTED_FAILS" not in os.environ
-    io.log(1, {{"val/success": trusted_helper.value(config.seed)}})
-    return Outcome("finished")
-
-SPEC = TrainerSpec("{module}", "1.0", Config, lambda: train)
-"""
+LINES = (
+    "import trusted_helper  # found in the process of the run, too",
+    "assert 'TRUSTED_FAILS' not in os.environ",
+    "io.log(1, {'val/success': trusted_helper.value(config.seed)})",
+)
 HELPER = "def value(seed):\n    return seed / 4\n"
 FILE = "title: Own\nbase: {{trainer: '{module}:SPEC'}}\nmatrix: {{seed: [0, 1]}}\n"
 
@@ -43,7 +32,7 @@ FILE = "title: Own\nbase: {{trainer: '{module}:SPEC'}}\nmatrix: {{seed: [0, 1]}}
 def project(folder: Path, module: str = "trusted_trainer", name: str = "own.yaml") -> Path:
     """Write an experiment file with its trainer beside it, and return the file."""
     folder.mkdir(exist_ok=True)
-    (folder / f"{module}.py").write_text(TRAINER.format(module=module))
+    (folder / f"{module}.py").write_text(trainer_text(module, *LINES))
     (folder / "trusted_helper.py").write_text(HELPER)
     (folder / name).write_text(FILE.format(module=module))
     return folder / name
@@ -61,7 +50,7 @@ def nothing_is_allowed(tmp_path, monkeypatch):
 
 @pytest.fixture
 def process(monkeypatch):
-    """Run `plat` in a process of its own."""
+    """Run `plat` as a separate process."""
     monkeypatch.setenv("COLUMNS", "400")
 
     def run(*arguments: object) -> subprocess.CompletedProcess[str]:

@@ -103,7 +103,7 @@ def test_conversion_is_omegaconfs(key: str, value: Any) -> None:
         ("text", "${oc.env:HOME}", "interpolations", "value itself"),
         ("free.x", "${rate}", "interpolations", "value itself"),
         ("text", "???", "not text", "text"),
-        ("text", {"a": 1}, "not text", """in quotes of its own: '{"a": 1}'"""),
+        ("text", {"a": 1}, "not text", """quoted a second time: '{"a": 1}'"""),
         ("rate", float("nan"), "NaN", "number"),
     ],
 )

@@ -127,7 +127,7 @@ class Schema:
         is_list = get_origin(leaf.kind) is list
         given = f"write a list: [{json.dumps(value, default=str)}]" if is_list else f"give {leaf.describe()}"
         if leaf.kind is str and isinstance(value, dict):  # JSON that the command line has read
-            given = f"give text, in quotes of its own: '{json.dumps(value, default=str)}'"
+            given = f"give text, quoted a second time: '{json.dumps(value, default=str)}'"
         wrong = SpecError(f"{leaf.key}: {show(value)} is not {leaf.describe()}", fix=given)
         if value == MISSING:
             raise wrong
