@@ -1,0 +1,1 @@
+"""What the kit measures: a module for each step of `benchmarks/gpu/run.py`, run as `python -m steps.NAME`."""
