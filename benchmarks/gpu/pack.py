@@ -30,7 +30,11 @@ LEFT_BEHIND = ("results/", "platform/plat/bases/v", "docs/images/")
 # Required by metadata, but not used: verl can log to W&B, Ray can make environments and show stacks of its processes.
 UNUSED = {"wandb", "py-spy", "virtualenv"}
 # Folders of wheels that are not used: web pages, Java, tests.
-LEFT_OUT = {"mlflow": "mlflow/server/js/build/", "pandas": "pandas/tests/", "ray": ("ray/jars/", "ray/dashboard/client/")}
+LEFT_OUT = {
+    "mlflow": "mlflow/server/js/build/",
+    "pandas": "pandas/tests/",
+    "ray": ("ray/jars/", "ray/dashboard/client/"),
+}
 # In bare.txt in a version that plat does not work with.
 CARRIED_ANYWAY = {"pandas"}
 PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_27_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64",
@@ -95,7 +99,11 @@ def download(names: list[str], folder: Path, python: str) -> None:
         print(f"{one} has no wheel for that machine: building one", flush=True)
         subprocess.run([*pip, "wheel", "-q", "--no-deps", "-w", str(folder), one], check=True)
     for wheel in folder.glob("*.whl"):
-        if "cp" in (tag := wheel.stem.split("-")[-3]) and "abi3" not in wheel.stem and python.replace(".", "") not in tag:
+        if (
+            "cp" in (tag := wheel.stem.split("-")[-3])
+            and "abi3" not in wheel.stem
+            and python.replace(".", "") not in tag
+        ):
             raise SystemExit(f"error: {wheel.name} is for another Python than {python}")
 
 

@@ -97,7 +97,9 @@ class Store:
                 if target.exists() or self._file(file).exists() or not source.exists():
                     continue
                 if sha256(source) != piece["sha256"]:
-                    problems.append(f"{source}: damaged, its hash is not that of the list: send part {piece['part']} again")
+                    problems.append(
+                        f"{source}: damaged, its hash is not that of the list: send part {piece['part']} again"
+                    )
                     continue
                 target.parent.mkdir(parents=True, exist_ok=True)
                 arriving = target.with_name(target.name + ".arriving")

@@ -158,7 +158,9 @@ def run_step(call: Call, name: str, store: Store) -> bool:
     limit = given.minutes * 60 if name == "free" else STEPS[name][given.tiny]
     if missing := lacking(call, STEPS[name][2]):
         parts = store.missing("verl" if set(missing) - {"plat", "mlflow", "datasets"} else "plat")
-        call.say(f"{name}: waits for {', '.join(missing)}" + (f", of part {', '.join(map(str, parts))}" if parts else ""))
+        call.say(
+            f"{name}: waits for {', '.join(missing)}" + (f", of part {', '.join(map(str, parts))}" if parts else "")
+        )
         return False
     if call.left() < LEAST:
         call.say(f"{name}: not started, {max(0, call.left()):.0f} s are left of {given.seconds}")
@@ -178,7 +180,9 @@ def run_step(call: Call, name: str, store: Store) -> bool:
     _cut_log(call.steps / f"{name}.log")
     state, reason = _state(code, read(path), seconds)
     spent = round(before.get("seconds", 0) + time.monotonic() - started, 1)
-    path.write_text(json.dumps({**read(path), "step": name, "state": state, "reason": reason, "seconds": spent}, indent=1))
+    path.write_text(
+        json.dumps({**read(path), "step": name, "state": state, "reason": reason, "seconds": spent}, indent=1)
+    )
     call.pack_results()
     call.say(f"{name}: {state} after {time.monotonic() - started:.0f} s" + (f": {reason}" if reason else ""))
     return state == "done"

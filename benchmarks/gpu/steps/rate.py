@@ -61,7 +61,15 @@ def options(step: Step, size: str, precision: str) -> tuple[str, ...]:
     """Return the overrides of a quiet run of the embedded trainer from the random model of a size."""
     model = f"model.path={folder_of(step.folder / 'models', size)}"
     batch = TINY_BATCH if step.tiny else BATCH
-    return (*QUIET, *TASK, *batch, model, f"device={step.device}", f"dtype={precision}", f"threads={torch.get_num_threads()}")
+    return (
+        *QUIET,
+        *TASK,
+        *batch,
+        model,
+        f"device={step.device}",
+        f"dtype={precision}",
+        f"threads={torch.get_num_threads()}",
+    )
 
 
 def rate(step: Step, size: str, precision: str) -> dict[str, Any]:

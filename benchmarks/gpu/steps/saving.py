@@ -47,7 +47,9 @@ def saving(step: Step, precision: str, seconds: float) -> dict[str, Any]:
             synchronize(step)
             metrics = run.book.io.metrics[-1]
             parts = {part: metrics[f"time/{part}"] for part in ("rollout", "update")}
-            taken[share].append({**parts, "iteration": time.perf_counter() - started, "kept": metrics["filter/kept_prompts"]})
+            taken[share].append(
+                {**parts, "iteration": time.perf_counter() - started, "kept": metrics["filter/kept_prompts"]}
+            )
     result: dict[str, Any] = {"rounds": len(taken[1.0])}
     for share, rows in taken.items():
         for name in ("rollout", "update", "iteration"):

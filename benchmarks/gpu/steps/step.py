@@ -32,7 +32,9 @@ class Step:
         self.measured: dict[str, dict[str, Any]] = self._record.setdefault("measured", {})
         threading.Thread(target=_end_with_parent, daemon=True).start()
 
-    def measure(self, name: str, work: Callable[[], dict[str, Any]], gigabytes: float = 0, bfloat16: bool = False) -> None:
+    def measure(
+        self, name: str, work: Callable[[], dict[str, Any]], gigabytes: float = 0, bfloat16: bool = False
+    ) -> None:
         """Keep what `work` returns under a name, unless it is there; an error is kept as one line, and the step goes on.
 
         Args:

@@ -34,7 +34,7 @@ def main() -> None:
 
 def killed_and_resumed(step: Step, home: Home) -> dict[str, Any]:
     """Return seconds of the start, the kill, the resume and each iteration, and the metrics of the last one."""
-    chosen = [*options(step, "grpo", ITERATIONS[step.tiny]), "filter=top_p"]
+    chosen = [*options(step, "grpo", ITERATIONS[step.tiny], mi_every=1), "filter=top_p"]
     paths = home.run(build_run(chosen).id)
     command = [sys.executable, "-m", "plat", "run", *chosen, "--home", str(home.root)]
     started = time.monotonic()
@@ -58,7 +58,9 @@ def killed_and_resumed(step: Step, home: Home) -> dict[str, Any]:
         "seconds of iterations": {
             str(number): one["time/step"] for part in by_attempt for number, one in part.items() if "time/step" in one
         },
-        "metrics": {name: value for name, value in sorted(last.items()) if name.startswith(("mi/", "actor/", "rollout/"))},
+        "metrics": {
+            name: value for name, value in sorted(last.items()) if name.startswith(("mi/", "actor/", "rollout/"))
+        },
     }
 
 

@@ -14,7 +14,7 @@ FEW = (
 MEMORY = 75  # GiB of the card: two models of this size with their optimisers, and logits of 151,936 words
 
 
-def options(step: Step, algorithm: str, iterations: int) -> list[str]:
+def options(step: Step, algorithm: str, iterations: int, mi_every: int) -> list[str]:
     """Return the overrides of a run of verl on the step's device."""
     prompts, group, tokens = (4, 2, 16) if step.tiny else (8, 16, 80)
     return [
@@ -25,5 +25,5 @@ def options(step: Step, algorithm: str, iterations: int) -> list[str]:
         *(f"train.prompts={prompts}", f"train.group_size={group}", "train.mini_batches=1"),
         *(f"train.iterations={iterations}", "train.checkpoint_every=2"),
         *("early_stop.variance_window=0", "early_stop.success_window=0", "early_stop.empty_window=0"),
-        *("eval.every=1000000", "eval.instances=2", "eval.heldout=0", "mi.every=1", "mi.probe=0"),
+        *("eval.every=1000000", "eval.instances=2", "eval.heldout=0", f"mi.every={mi_every}", "mi.probe=0"),
     ]
