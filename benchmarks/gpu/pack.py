@@ -27,8 +27,9 @@ REPOSITORY = HERE.parents[1]
 MIB = 1 << 20
 # Folders of the checkout that do not travel: finished runs, shipped base models, pictures.
 LEFT_BEHIND = ("results/", "platform/plat/bases/v", "docs/images/")
-# Required by metadata, but not used: verl can log to W&B, Ray can make environments and show stacks of its processes.
-UNUSED = {"wandb", "py-spy", "virtualenv"}
+# Required by metadata, but not used here: verl can log to W&B; Ray can make environments and show stacks of its
+# processes; MLflow can talk to Databricks and Docker, keep models of scikit-learn, and encrypt keys of its gateway.
+UNUSED = {"wandb", "py-spy", "virtualenv", "databricks-sdk", "docker", "skops", "cryptography"}
 # Folders of wheels that are not used: web pages, Java, tests.
 LEFT_OUT = {
     "mlflow": "mlflow/server/js/build/",
@@ -136,7 +137,7 @@ def main() -> None:
     copy_tree(tree)
     subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(wheels)], cwd=tree, check=True)
     bare = names_in(given.bare)
-    base, everything = needed((), given.python, bare), needed(("verl", "ray"), given.python, bare)
+    base, everything = needed(("hub",), given.python, bare), needed(("hub", "verl", "ray"), given.python, bare)
     download(everything, wheels, given.python)
     for name, prefixes in LEFT_OUT.items():
         for wheel in wheels.glob(f"{name}-*.whl"):
