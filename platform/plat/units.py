@@ -14,8 +14,8 @@ def duration(seconds: float | None) -> str:
     return f"{seconds / 60:.1f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
-def counted(number: int, noun: str) -> str:
-    """Return the number with its noun: 1 -> "1 run", 3 -> "3 runs"."""
+def counted(number: float, noun: str) -> str:
+    """Return the number with its noun: 1 -> "1 run", 3 -> "3 runs", 0.5 -> "0.5 runs"."""
     return f"{number} {noun}{'s' if number != 1 else ''}"
 
 

@@ -135,7 +135,7 @@ def work_to_go(home: Home, runs: Sequence[Run], states: Mapping[str, RunState]) 
     return _total(known) if len(known) == len(left) else None
 
 
-def _total(parts: Iterable[tuple[float, int]]) -> Work:
+def _total(parts: Iterable[tuple[float, float]]) -> Work:
     listed = list(parts)
     return Work(sum(seconds for seconds, _ in listed), sum(seconds * gpus for seconds, gpus in listed))
 

@@ -20,7 +20,7 @@ class Resources:
     """Resources of one run. 0 and "" mean the default of the machine or scheduler.
 
     threads    CPU threads
-    gpus       GPUs on each node
+    gpus       GPUs on each node; a dispatcher may replace it by a share of one GPU, such as 0.25
     memory_mb  memory on each node, in MiB
     minutes    wall-clock limit; a longer run resumes from its checkpoint in the next allocation
     nodes      machines
@@ -28,7 +28,7 @@ class Resources:
     """
 
     threads: int = 1
-    gpus: int = 0
+    gpus: float = 0
     memory_mb: int = 0
     minutes: int = 0
     nodes: int = 1

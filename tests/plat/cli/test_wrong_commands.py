@@ -40,6 +40,7 @@ COMMANDS = [
     ("sweep {file} --on slrum", "did you mean 'slurm'?"),
     ("sweep {file} --on local --detach", "leave --detach out"),
     ("sweep {file} cluster=lab", "add --on slurm"),
+    ("sweep {file} cluster.gpus=1.5", "two runs share one"),
     ("sweep {file} --on slurm cluster=nosuch", "no cluster profile 'nosuch'"),
     ("sweep {file} --on slurm cluster.partiton=x", "did you mean 'partition'?"),
     ("sweep {file} --store mysqll://host/db", "did you mean 'mysql'?"),

@@ -69,7 +69,7 @@ def test_a_dispatcher_is_chosen_by_name(home):
 def test_local_runs_cannot_be_left(home):
     with pytest.raises(SpecError, match="end when the command that started them ends"):
         sweep(home, [toy_run()], detach=True)
-    with pytest.raises(SpecError, match="this dispatcher has no scheduler"):
+    with pytest.raises(SpecError, match="this machine has no scheduler"):
         sweep(home, [toy_run()], cluster=["cluster=lab"])
     assert not home.logs.exists()
 

@@ -14,6 +14,11 @@ from plat.dispatch.local.jobs import LocalJob, make_jobs
 from plat.dispatch.local.schedule import Schedule
 
 
+def every(job: LocalJob) -> bool:
+    """Every job fits: none needs a GPU."""
+    return True
+
+
 @dataclass
 class Simulation:
     """Jobs with known lengths on some slots. `starts` and `ends` by job id, in simulated seconds."""
@@ -30,7 +35,7 @@ class Simulation:
         while True:
             while len(running) < self.slots:
                 preparing = [by_id[name] for _, name in running if by_id[name].kind == "prepare"]
-                job = schedule.next(self.slots, len(preparing), 0)
+                job = schedule.next(self.slots, len(preparing), every)
                 if job is None:
                     break
                 job.state, self.starts[job.id] = RUNNING, now
@@ -88,14 +93,18 @@ def test_a_job_that_was_cancelled_is_passed_over_and_one_that_failed_goes_first(
     schedule = Schedule()
     schedule.add(jobs, lambda job: 1.0)
     jobs[0].state = ENDED
-    assert schedule.next(1, 0, 0) is jobs[1]
+    assert schedule.next(1, 0, every) is jobs[1]
     schedule.put_back(jobs[1])
-    assert [schedule.next(1, 0, 0) for _ in range(3)] == [jobs[1], jobs[2], None]
+    assert [schedule.next(1, 0, every) for _ in range(3)] == [jobs[1], jobs[2], None]
 
 
 def test_a_run_that_finds_no_free_gpu_lets_others_pass():
     jobs = make_jobs([toy_run(gpus=2), toy_run(gpus=1), toy_run(gpus=0)])
     schedule = Schedule()
     schedule.add(jobs, lambda job: 1.0)
-    assert [schedule.next(3, 0, 1), schedule.next(3, 0, 0), schedule.next(3, 0, 0)] == [jobs[1], jobs[2], None]
-    assert schedule.next(3, 0, 2) is jobs[0]
+
+    def started(free: int) -> LocalJob | None:
+        return schedule.next(3, 0, lambda job: job.gpus <= free)
+
+    assert [started(1), started(0), started(0)] == [jobs[1], jobs[2], None]
+    assert started(2) is jobs[0]

@@ -46,6 +46,10 @@ def test_the_address_is_local_unless_something_names_another(monkeypatch):
         ("cluster.threads=two", "threads must be a whole number"),
         ("cluster.threads=-1", "threads must be a whole number"),
         ("cluster.threads=true", "threads must be a whole number"),
+        ("cluster.gpus=1.5", "a share of one GPU such as 0.25, not 1.5"),
+        ("cluster.gpus=-1", "gpus must be a whole number of GPUs"),
+        ("cluster.gpus=.nan", "gpus must be a whole number of GPUs"),
+        ("cluster.gpus=yes", "gpus must be a whole number of GPUs"),
         ("cluster.refresh=often", "refresh must be a number of seconds"),
         ("cluster.elastic=1", "elastic must be true or false"),
     ],
@@ -63,11 +67,20 @@ def test_a_wrong_ray_address_in_the_environment_is_named_there(monkeypatch):
     assert "RAY_ADDRESS" in error.value.where
 
 
+def test_a_share_of_a_gpu_replaces_what_the_trainer_states():
+    stated = {"threads": 2, "gpus": 1}
+    assert read_settings(("cluster.gpus=0.25",)).resources(stated) == Resources(threads=2, gpus=0.25)
+    assert read_settings(("cluster.gpus=0.25",)).resources({"gpus": 0}).gpus == 0.25
+    assert read_settings(("cluster.gpus=2",)).resources(stated).gpus == 2
+    assert read_settings(()).resources(stated).gpus == 1
+
+
 @pytest.mark.parametrize(
     ("needed", "said"),
     [
         (Resources(threads=64), ""),
         (Resources(gpus=1), "1 GPU,"),
+        (Resources(gpus=0.25), "0.25 GPUs,"),
         (Resources(memory_mb=9000), "9000 MiB"),
         (Resources(nodes=2), "asks for 2 nodes, and only 1 of the Ray cluster"),
     ],

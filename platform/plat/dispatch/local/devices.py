@@ -1,8 +1,9 @@
-"""The GPUs of this machine, each used by one job at a time, and its cores, which sweeps share."""
+"""The GPUs of this machine, whole ones and shares of them for jobs, and its cores, which sweeps share."""
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import shutil
@@ -10,6 +11,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from plat.dispatch.gpu_setting import PARTS
 from plat.dispatch.local.jobs import LocalJob
 from plat.errors import SpecError
 from plat.processes.cores import usable_cores
@@ -105,48 +107,63 @@ class SharedCores:
 
 
 class Devices:
-    """Hand out the GPUs and cores of this machine; look for GPUs only when a job requests one."""
+    """Hand out the GPUs and cores of this machine; look for GPUs only when a job requests one.
+
+    A job has whole GPUs of its own, or a share of one GPU. Nothing keeps a job to its share of the GPU's memory.
+    """
 
     def __init__(self) -> None:
-        self._free: list[str] | None = None
-        self._count = 0
+        self._free: dict[str, int] | None = None  # GPU -> its free parts of PARTS
         self.cores = SharedCores()
-
-    @property
-    def free(self) -> int:
-        """Number of GPUs that no job of this sweep has; 0 until `check` has seen a job that requests one."""
-        return len(self._free or ())
 
     def check(self, jobs: list[LocalJob]) -> None:
         """Raise SpecError if a job requests more machines than are allocated, or more GPUs than this machine has."""
         _check_machines(jobs)
         wanted = max((job.gpus for job in jobs), default=0)
         if wanted and self._free is None:
-            self._free = visible_gpus()
-            self._count = len(self._free)
-        if wanted > self._count:
-            title = next(job.title for job in jobs if job.gpus > self._count)
+            self._free = dict.fromkeys(visible_gpus(), PARTS)
+        count = len(self._free or ())
+        if wanted > count:
+            title = next(job.title for job in jobs if job.gpus > count)
             raise SpecError(
-                f"{title} asks for {counted(wanted, 'GPU')}; this machine has {self._count or 'none'}",
-                fix="choose device=cpu or another scale=, or run it where there are GPUs",
+                f"{title} asks for {counted(wanted, 'GPU')}; this machine has {count or 'none'}",
+                fix="choose device=cpu, another scale= or a smaller cluster.gpus=, or run it where there are GPUs",
             )
+
+    def fits(self, job: LocalJob) -> bool:
+        """Return True if the GPUs of the job, or its share of one, are free."""
+        return len(self._choice(job)) == math.ceil(job.gpus)
 
     def take(self, job: LocalJob) -> dict[str, str]:
         """Give a job its cores and GPUs; return environment variables that hide all other GPUs.
 
-        The caller makes sure that enough GPUs are free: a job gets fewer if they are not.
+        The caller makes sure that the job fits: it gets fewer GPUs if it does not.
         """
         self.cores.take(job.id, job.threads)
-        if self._free is not None:
-            job.devices = tuple(self._free[: job.gpus])
-            del self._free[: job.gpus]
+        job.devices = self._choice(job)
+        self._add_free(job, -1)
         return {"CUDA_VISIBLE_DEVICES": ",".join(job.devices)}
 
     def give_back(self, job: LocalJob) -> None:
         self.cores.give_back(job.id)
-        if self._free is not None:
-            self._free += job.devices
+        self._add_free(job, 1)
         job.devices = ()
+
+    def _choice(self, job: LocalJob) -> tuple[str, ...]:
+        """Return the GPUs for a job: those with the least room that it fits into, so that others stay whole."""
+        free = self._free or {}
+        able = sorted((gpu for gpu in free if free[gpu] >= _parts(job)), key=free.__getitem__)
+        return tuple(able[: math.ceil(job.gpus)])
+
+    def _add_free(self, job: LocalJob, sign: int) -> None:
+        for gpu in job.devices:
+            assert self._free is not None
+            self._free[gpu] += sign * _parts(job)
+
+
+def _parts(job: LocalJob) -> int:
+    """Return how many parts of each of its GPUs a job takes."""
+    return round(min(job.gpus, 1) * PARTS)
 
 
 def _check_machines(jobs: list[LocalJob]) -> None:

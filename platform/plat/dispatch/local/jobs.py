@@ -28,6 +28,7 @@ class LocalJob(Job):
 
     needs         the preparation that must finish first; None if there is none, or it has finished
     ending        (outcome, reason) to record; set before the dispatcher kills the job
+    gpus          number of GPUs that it needs, or the share of one GPU, such as 0.25
     devices       names of the GPUs that it has, as in CUDA_VISIBLE_DEVICES
     sign_of_life  size of its spool and time of its last beat; `grown` is when it last changed
     kill_at       time at which a stalled job gets SIGKILL
@@ -35,7 +36,7 @@ class LocalJob(Job):
     """
 
     threads: int = 1
-    gpus: int = 0
+    gpus: float = 0
     nodes: int = 1
     needs: LocalJob | None = None
     ending: tuple[str, str] | None = None
@@ -46,13 +47,16 @@ class LocalJob(Job):
     oom_kills: int | None = None
 
 
-def make_jobs(runs: list[Run], cached: Collection[str] = ()) -> list[LocalJob]:
-    """Return a job for each different preparation whose key is not in `cached`, then a job for each run, in order."""
+def make_jobs(runs: list[Run], cached: Collection[str] = (), gpus_of_each: float = 0) -> list[LocalJob]:
+    """Return a job for each different preparation whose key is not in `cached`, then a job for each run, in order.
+
+    gpus_of_each   GPUs of each job; 0: what its trainer states
+    """
     preparations: dict[str, LocalJob] = {}
     jobs = []
     for run in runs:
         needed = Resources.of(run.resources)
-        threads, gpus = max(1, needed.threads), needed.gpus
+        threads, gpus = max(1, needed.threads), gpus_of_each or needed.gpus
         needs = None
         if run.prepare is not None and run.prepare[0] not in cached:
             key, title = run.prepare

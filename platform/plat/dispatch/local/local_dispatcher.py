@@ -1,8 +1,9 @@
 """Execute jobs on this machine: slots, one forked process per job, retries, stalls (a Dispatcher).
 
-At most `slots` processes run at once. A GPU belongs to one job at a time. A job that dies, for any reason, ends or is
-retried without effect on others. A process is started only when something must run. Everything happens in the caller's
-thread, inside `poll`. `plat.dispatch.local.local_decisions` decides the next state of a job.
+At most `slots` processes run at once. A GPU belongs to one job, or to several that ask for a share of it. A job that
+dies, for any reason, ends or is retried without effect on others. A process is started only when something must run.
+Everything happens in the caller's thread, inside `poll`. `plat.dispatch.local.local_decisions` decides the next state
+of a job.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from plat.dispatch.decisions import Changes, Decision
 from plat.dispatch.dispatcher import ENDED, QUEUED, RUNNING, WAITING, Change, Handle
-from plat.dispatch.dispatcher_spec import DispatcherSpec, Setting, check_no_settings
+from plat.dispatch.dispatcher_spec import DispatcherSpec, Setting
 from plat.dispatch.local import local_decisions
 from plat.dispatch.local.devices import Devices
 from plat.dispatch.local.job_processes import Processes, ProcessesLost
 from plat.dispatch.local.jobs import LocalJob, make_jobs, start_request, thread_environment, trainers_that_train
+from plat.dispatch.local.local_settings import check_settings, read_gpus
 from plat.dispatch.local.schedule import Schedule, expected_seconds
 from plat.planning.cost import cached_keys
 from plat.processes.cores import usable_cores
@@ -37,7 +39,8 @@ class LocalDispatcher:
     """Dispatcher for this machine; `create(run)` makes a run's directory, just before the run starts.
 
     `slots` defaults to usable cores // most threads of a job. With the default, no job is started beside a running one
-    while other sweeps use the cores. `stall_after` (seconds without an event) defaults to the trainer's value.
+    while other sweeps use the cores. `stall_after` (seconds without an event) defaults to the trainer's value, as does
+    `gpus` (GPUs of each job, or the share of one) if it is 0.
     """
 
     farewell = "stopping: runs are saving their state (again to kill them); the same command resumes from there"
@@ -51,6 +54,7 @@ class LocalDispatcher:
         slots: int | None = None,
         steal: bool = False,
         stall_after: float | None = None,
+        gpus: float = 0,
     ) -> None:
         self.home = home
         self.jobs: dict[str, LocalJob] = {}
@@ -59,6 +63,7 @@ class LocalDispatcher:
         self._create = create
         self._steal = steal
         self._stall_after = stall_after
+        self._gpus = gpus
         self._schedule = Schedule()
         self._devices = Devices()
         self._yields = slots is None  # an explicit number of jobs is used as given
@@ -69,7 +74,8 @@ class LocalDispatcher:
 
     def submit(self, runs: Sequence[Run]) -> list[Handle]:
         """Queue runs and their preparations; SpecError if a run requests more GPUs or machines than there are."""
-        jobs = [job for job in make_jobs(list(runs), cached_keys(self.home.cache)) if self._is_new(job)]
+        made = make_jobs(list(runs), cached_keys(self.home.cache), self._gpus)
+        jobs = [job for job in made if self._is_new(job)]
         self._devices.check(jobs)
         if self.slots is None:
             threads = max((job.threads for job in jobs), default=1)
@@ -167,7 +173,7 @@ class LocalDispatcher:
             if self._yields and running and not self._devices.cores.has_room(self.notices):
                 return  # one job always runs, so that no sweep waits forever
             preparing = sum(1 for job in running if job.kind == "prepare")
-            job = self._schedule.next(slots, preparing, self._devices.free)
+            job = self._schedule.next(slots, preparing, self._devices.fits)
             if job is None:
                 return
             self._start(job)
@@ -256,11 +262,15 @@ class LocalDispatcher:
 
 
 def open_dispatcher(setting: Setting) -> LocalDispatcher:
-    """Open this machine; raise SpecError for settings of a cluster."""
-    check_no_settings(setting.cluster, detach=False)
+    """Open this machine; raise SpecError for a wrong setting."""
     return LocalDispatcher(
-        setting.home, setting.create, slots=setting.jobs, steal=setting.steal, stall_after=setting.stall_after
+        setting.home,
+        setting.create,
+        slots=setting.jobs,
+        steal=setting.steal,
+        stall_after=setting.stall_after,
+        gpus=read_gpus(setting.cluster),
     )
 
 
-SPEC = DispatcherSpec(open_dispatcher)
+SPEC = DispatcherSpec(open_dispatcher, check_settings=check_settings)

@@ -56,26 +56,30 @@ class Schedule:
         """Remove and return the queued runs that needed this failed preparation."""
         return [job for job in self._blocked.pop(preparation.id, []) if job.state == QUEUED]
 
-    def next(self, slots: int, preparing: int, gpus: int) -> LocalJob | None:
-        """Remove and return the job to start, given the numbers of running preparations and free GPUs; None to wait."""
+    def next(self, slots: int, preparing: int, fits: Callable[[LocalJob], bool]) -> LocalJob | None:
+        """Remove and return the job to start; None to wait.
+
+        preparing   number of running preparations
+        fits        whether the GPUs of a job are free
+        """
         # Preparations do not wait until last: a long one would then leave the other slots idle.
         if preparing < slots // 2:
-            return self._next_preparation(gpus) or self._next_run(gpus)
-        return self._next_run(gpus) or self._next_preparation(gpus)
+            return self._next_preparation(fits) or self._next_run(fits)
+        return self._next_run(fits) or self._next_preparation(fits)
 
-    def _next_run(self, gpus: int) -> LocalJob | None:
+    def _next_run(self, fits: Callable[[LocalJob], bool]) -> LocalJob | None:
         while self._ready and self._ready[0].state != QUEUED:
             self._ready.popleft()
         for position, job in enumerate(self._ready):
-            if job.state == QUEUED and job.gpus <= gpus:
+            if job.state == QUEUED and fits(job):
                 del self._ready[position]
                 return job
         return None
 
-    def _next_preparation(self, gpus: int) -> LocalJob | None:
+    def _next_preparation(self, fits: Callable[[LocalJob], bool]) -> LocalJob | None:
         self._preparations = [job for job in self._preparations if job.state == QUEUED]
         for job in self._preparations:
-            if job.gpus <= gpus:
+            if fits(job):
                 self._preparations.remove(job)
                 return job
         return None

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from plat.dispatch.gpu_setting import gpus_per_run
 from plat.errors import SpecError
 from plat.spec.reading.yaml_scalar import option_scalar
 from plat.suggest import suggest
@@ -23,7 +24,7 @@ class RaySettings:
 
     address         HOST:PORT of a running cluster, "auto" for the one of this machine, "local" for a private Ray
     threads         CPUs of each run
-    gpus            GPUs of each run
+    gpus            GPUs of each run, or the share of one GPU
     memory          MiB of memory of each run
     runs_per_task   number of short runs that share one actor, which executes them one after another
     elastic         the cluster starts nodes by itself: wait for resources that no node has now, instead of refusing
@@ -33,7 +34,7 @@ class RaySettings:
 
     address: str = LOCAL
     threads: int = 0
-    gpus: int = 0
+    gpus: float = 0
     memory: int = 0
     runs_per_task: int = 0
     elastic: bool = False
@@ -74,9 +75,11 @@ def read_settings(cluster: Sequence[str]) -> RaySettings:
             raise SpecError(
                 f"Ray has no option {key!r}", where=f"the command line ({text})", fix=suggest(key, types, "options")
             )
-        values[key] = _checked(
-            key, value if key == "address" else option_scalar(value, where[key]), types[key], where[key]
-        )
+        if key == "gpus":
+            values[key] = gpus_per_run(value, where[key])
+        else:
+            given = value if key == "address" else option_scalar(value, where[key])
+            values[key] = _checked(key, given, types[key], where[key])
     _check_address(values["address"], where["address"])
     return RaySettings(**values)
 

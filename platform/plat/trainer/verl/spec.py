@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from importlib.util import find_spec
 from operator import attrgetter
 from typing import Any
 
@@ -112,7 +113,17 @@ def _resources(config: VerlRunConfig) -> Resources:
 
 
 def _check_machine(config: VerlRunConfig) -> None:
-    """Raise SpecError for more training processes on the CPU than cores: they would wait for each other."""
+    """Raise SpecError if the rollout engine is not installed, or if there are more training processes than cores.
+
+    On the CPU, training processes that share a core would wait for each other.
+    """
+    engine = rollout_engine(config)
+    if engine != "hf" and find_spec(engine) is None:
+        raise SpecError(
+            f"the rollout engine {engine} is not installed",
+            where="verl.rollout",
+            fix=f"pip install {engine}, or verl.rollout=hf, which is slower and needs nothing more",
+        )
     count, cores = workers(config), usable_cores()
     if config.device == "cpu" and count > cores:
         raise SpecError(

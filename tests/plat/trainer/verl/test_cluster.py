@@ -60,7 +60,7 @@ def test_a_request_to_end_while_ray_starts_goes_to_the_platform(monkeypatch: pyt
     assert asked == [signal.SIGTERM] and caught.value.failure_class == "node"
 
 
-def test_on_the_cpu_every_process_loads_the_plug_in_and_on_gpus_none_does(make_config: Make) -> None:
+def test_on_the_cpu_every_process_loads_the_plug_in_and_on_gpus_only_for_the_rollout_hf(make_config: Make) -> None:
     config = make_config()
     assert private_cluster.environment(config)["VERL_PLATFORM"] == "cpu"
     config.device, config.dtype = "cuda", "bfloat16"
@@ -69,11 +69,19 @@ def test_on_the_cpu_every_process_loads_the_plug_in_and_on_gpus_none_does(make_c
     assert variables["VERL_USE_EXTERNAL_MODULES"] == "plat.trainer.verl.machines.loopback", "on one machine"
     config.verl.nodes = 2
     assert "VERL_USE_EXTERNAL_MODULES" not in private_cluster.environment(config)
+    config.verl.rollout = "hf"
+    variables = private_cluster.environment(config)
+    assert variables["VERL_USE_EXTERNAL_MODULES"] == "plat.trainer.verl.cpu.register"
+    assert "VERL_PLATFORM" not in variables and "VERL_ENGINE_DEVICE" not in variables
 
 
-def test_processes_of_several_machines_do_not_talk_over_the_loopback(make_config: Make) -> None:
-    assert private_cluster.environment(make_config())["GLOO_SOCKET_IFNAME"] == "lo"
-    assert "GLOO_SOCKET_IFNAME" not in private_cluster.environment(make_config("verl.nodes=2"))
+@pytest.mark.parametrize("device", [("device=cpu",), ("device=cuda", "dtype=bfloat16")])
+@pytest.mark.parametrize("library", ["GLOO", "NCCL"])
+def test_only_processes_of_one_machine_talk_over_the_loopback(
+    make_config: Make, device: tuple[str, ...], library: str
+) -> None:
+    assert private_cluster.environment(make_config(*device))[f"{library}_SOCKET_IFNAME"] == "lo"
+    assert f"{library}_SOCKET_IFNAME" not in private_cluster.environment(make_config("verl.nodes=2", *device))
 
 
 def test_with_gpus_ray_is_told_of_the_cpus_that_slurm_gave(make_config: Make, monkeypatch: pytest.MonkeyPatch) -> None:

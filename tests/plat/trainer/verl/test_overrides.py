@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+import sysconfig
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -54,6 +57,31 @@ def test_settings_of_verls_own_win_and_a_wrong_one_is_named(make_config: Make) -
     with pytest.raises(SpecError) as caught:
         compose(make_config("verl.overrides=['critic.optm.lr=1']"), "some/model")
     assert caught.value.fix == "did you mean 'critic.optim.lr'?"
+
+
+def test_the_number_of_agent_workers_on_gpus_can_be_set(make_config: Make) -> None:
+    gpu = ("device=cuda", "dtype=bfloat16", "verl.rollout=hf")
+    assert compose(make_config(*gpu), "some/model").actor_rollout_ref.rollout.agent.num_workers == 8
+    fewer = "verl.overrides=['actor_rollout_ref.rollout.agent.num_workers=2']"
+    composed = compose(make_config(*gpu, fewer), "some/model")
+    check(composed)
+    assert composed.actor_rollout_ref.rollout.agent.num_workers == 2
+
+
+@pytest.mark.parametrize(
+    ("compiler", "device", "compiles"), [("gcc", "cuda", True), ("", "cuda", False), ("gcc", "cpu", False)]
+)
+def test_verl_compiles_only_where_there_is_a_compiler(
+    make_config: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, compiler: str, device: str, compiles: bool
+) -> None:
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setattr(shutil, "which", lambda name: name if name == compiler else None)
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path))
+    settings = ("device=cuda", "dtype=bfloat16") if device == "cuda" else ()
+    key = "actor_rollout_ref.actor.fsdp_config.use_torch_compile"
+    assert overrides_of(make_config(*settings), "some/model")[key] is False, "Python's headers are missing"
+    (tmp_path / "Python.h").touch()
+    assert overrides_of(make_config(*settings), "some/model")[key] is compiles
 
 
 def test_what_verl_refuses_is_said_before_anything_runs(make_config: Make) -> None:

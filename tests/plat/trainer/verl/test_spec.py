@@ -149,7 +149,11 @@ def test_more_training_processes_than_cores_are_refused_on_this_machine(make_con
     with pytest.raises(SpecError, match=f"this machine has {cores}") as error:
         SPEC.check_machine(make_config(f"verl.workers={cores + 1}"))
     assert f"verl.workers={cores}" in str(error.value.fix)
-    SPEC.check_machine(make_config("device=cuda", "dtype=bfloat16", "verl.workers=1000"))
+    gpus = ("device=cuda", "dtype=bfloat16", "verl.workers=1000")
+    SPEC.check_machine(make_config(*gpus, "verl.rollout=hf"))
+    with pytest.raises(SpecError, match="the rollout engine sglang is not installed") as error:
+        SPEC.check_machine(make_config(*gpus, "verl.rollout=sglang"))
+    assert "verl.rollout=hf" in str(error.value.fix)
 
 
 def test_a_run_that_is_done_asks_nothing_of_this_machine(tmp_path: Path) -> None:

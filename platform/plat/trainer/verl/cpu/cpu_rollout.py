@@ -2,6 +2,7 @@
 
 verl's training workers give new weights to an `HFAdapter` in their own process, which passes them to the server of
 their replica. Agent loops request responses one by one; the server collects requests and answers them in batches.
+On a GPU, a server shares that of its training worker.
 """
 
 from __future__ import annotations
@@ -12,25 +13,33 @@ from typing import Any
 
 import ray
 import torch
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from torch import Tensor
+from verl.plugin.platform.platform_manager import get_platform
 from verl.workers.rollout.base import BaseRollout
 from verl.workers.rollout.replica import RolloutReplica, TokenOutput
 
 from plat.trainer.verl.cpu.generation import Request, Response, generate
 
-WAIT = 0.02  # seconds without a new request after which a batch is answered
+# Seconds without a new request after which a batch is answered. On a GPU a small batch takes as long as a large one.
+WAIT = {"cpu": 0.02, "cuda": 0.04}
 ROWS = 256  # at most this many requests in a batch
 
 
 class HFServer:
-    """A Ray actor that generates responses. It has the weights of the checkpoint at `path` until the first `load`."""
+    """A Ray actor that generates responses on the device "cpu" or "cuda".
 
-    def __init__(self, path: str, dtype: str, response_length: int, seed: int) -> None:
+    It has the weights of the checkpoint at `path` until the first `load`.
+    """
+
+    def __init__(self, path: str, dtype: str, response_length: int, seed: int, device: str) -> None:
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
         torch.set_num_threads(1)
-        self.model = AutoModelForCausalLM.from_pretrained(path, dtype=getattr(torch, dtype), attn_implementation="sdpa")
-        self.model.eval()  # type: ignore[no-untyped-call]
+        kind = getattr(torch, dtype)
+        model: Any = AutoModelForCausalLM.from_pretrained(path, dtype=kind, attn_implementation="sdpa")
+        self.model = model.to(device).eval()
+        self.wait = WAIT[device]
         tokenizer = AutoTokenizer.from_pretrained(path)
         configured = self.model.generation_config.eos_token_id
         ends = configured if isinstance(configured, list) else [configured]
@@ -76,13 +85,13 @@ class HFServer:
         )
 
     async def _serve(self) -> None:
-        """Answer all waiting requests in batches, as soon as no new request has come for `WAIT` seconds."""
+        """Answer all waiting requests in batches, as soon as no new request has come for `wait` seconds."""
         try:
             while self.waiting:
                 count = 0
                 while count != len(self.waiting):
                     count = len(self.waiting)
-                    await asyncio.sleep(WAIT)
+                    await asyncio.sleep(self.wait)
                 batch, self.waiting = self.waiting[:ROWS], self.waiting[ROWS:]
                 requests = [request for request, _ in batch]
                 try:
@@ -96,9 +105,12 @@ class HFServer:
         finally:
             self.serving = None
 
-    # Methods of verl's servers that do nothing here: memory stays allocated, and waiting requests are answered.
+    async def sleep(self) -> None:
+        """Give the GPU's memory back that the last batch needed; the weights stay there. Do nothing on the CPU."""
+        torch.cuda.empty_cache()
+
+    # Methods of verl's servers that do nothing here: weights stay in memory, and waiting requests are answered.
     async def wake_up(self) -> None: ...
-    async def sleep(self) -> None: ...
     async def abort_all_requests(self, reject_request: bool = False) -> None: ...
     async def resume_generation(self) -> None: ...
     async def clear_kv_cache(self) -> None: ...
@@ -122,19 +134,47 @@ class HFAdapter(BaseRollout):  # type: ignore[misc]
     async def update_weights(
         self, weights: Iterable[tuple[str, Tensor]], global_steps: int | None = None, **unused: Any
     ) -> None:
-        gathered = {name: tensor.detach().cpu().clone() for name, tensor in weights}  # all ranks gather together
+        dtype = getattr(torch, self.config.dtype)  # the server's: half of float32 is less to send
+        gathered = {name: _copied(tensor, dtype) for name, tensor in weights}  # all ranks gather together
         server = ray.get_actor(server_name(torch.distributed.get_rank()))
         await server.load.remote(gathered, global_steps)
+
+
+def _copied(tensor: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return a copy in the memory of the CPU, of this dtype unless it has whole numbers."""
+    return tensor.detach().to("cpu", dtype if tensor.is_floating_point() else tensor.dtype, copy=True)
+
+
+def _node_and_gpu(worker: Any) -> tuple[str, str]:
+    """Return the node of this process and its GPU, as Ray assigned it; a training worker calls it with itself."""
+    context = ray.get_runtime_context()
+    return context.get_node_id(), context.get_accelerator_ids()["GPU"][0]
+
+
+async def beside(worker: Any) -> dict[str, Any]:
+    """Return the options of an actor that shares the node and the GPU of a training worker.
+
+    Training workers hold all GPUs that Ray has, so the actor asks Ray for none; Ray must then not hide the GPU from it.
+    """
+    node, gpu = await worker.__ray_call__.remote(_node_and_gpu)
+    visible = {"CUDA_VISIBLE_DEVICES": gpu, "RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES": "1"}
+    return {
+        "runtime_env": {"env_vars": visible},
+        "scheduling_strategy": NodeAffinitySchedulingStrategy(node, soft=False),
+    }
 
 
 class HFReplica(RolloutReplica):  # type: ignore[misc]
     """Start one server for each training worker."""
 
     async def launch_servers(self) -> None:
+        device = get_platform().device_name
+        place = await beside(self.workers[0]) if device == "cuda" else {}
         server = ray.remote(HFServer).options(
-            name=server_name(self.replica_rank), num_cpus=0, max_concurrency=self.max_concurrency
+            name=server_name(self.replica_rank), num_cpus=0, max_concurrency=self.max_concurrency, **place
         )
-        actor = server.remote(self.model_config.path, self.config.dtype, self.config.response_length, self.config.seed)
+        config = self.config
+        actor = server.remote(self.model_config.path, config.dtype, config.response_length, config.seed, device)
         await actor.wake_up.remote()  # wait until the model is loaded
         self.servers = [actor]
         self._server_handle, self._server_address = actor, server_name(self.replica_rank)

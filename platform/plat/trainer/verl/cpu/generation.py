@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+CHECK_EVERY = 8  # tokens between two looks whether all responses have ended: a look makes the CPU wait for the GPU
+
 
 @dataclass(frozen=True)
 class Request:
@@ -58,8 +60,8 @@ def generate(model: Any, requests: Sequence[Request], stops: frozenset[int], pad
         drawn.append(token)
         scores.append(log_prob)
         ended |= torch.isin(token, ending) | (at + 1 >= limits)
-        if bool(ended.all()):
-            break
+        if (at + 1) % CHECK_EVERY == 0 and bool(ended.all()):
+            break  # what was drawn after a response's end is cut
         ids, positions = token[:, None], positions[:, -1:] + 1
         mask = torch.cat((mask, mask.new_ones(len(requests), 1)), -1)
     tokens, log_probs = torch.stack(drawn, 1).tolist(), torch.stack(scores, 1).tolist()

@@ -19,6 +19,7 @@ def _replica() -> type:
 
 base._ROLLOUT_REGISTRY["hf", "async"] = "plat.trainer.verl.cpu.cpu_rollout.HFAdapter"  # rollout.name=hf
 replica.RolloutReplicaRegistry.register("hf", _replica)
-repair()
-if os.environ.get("VERL_PLATFORM") == "cpu" and get_platform().device_name != "cpu":
+ON_CPU = os.environ.get("VERL_PLATFORM") == "cpu"
+repair(ON_CPU)
+if ON_CPU and get_platform().device_name != "cpu":
     set_platform(CpuPlatform())  # this process imported verl before the variable was set

@@ -1,9 +1,15 @@
 """Replace functions of verl that need a GPU or flash-attention, while verl is being imported.
 
+On the CPU only:
+
     process group      verl asks for the backend `cpu:gloo,<device>:<backend>`, which names the CPU twice
     offload            verl keeps the reference policy in pinned memory, which needs a GPU
+
+On every device:
+
     critic             verl loads it with flash_attention_2, whatever the model's config says
-    label log-probs    without flash-attention verl computes them token by token, some 60 us each; here in chunks
+    label log-probs    without flash-attention verl computes them token by token, some 60 us each; here in chunks.
+                       With flash-attention verl does not call this function
 
 `test_compatibility` shows which repairs no longer fit a newer verl.
 """
@@ -20,12 +26,13 @@ from torch import Tensor
 CHUNK = 2048  # tokens whose log-probabilities over the vocabulary are in memory at once
 
 
-def repair() -> None:
-    """Apply all repairs in this process."""
+def repair(on_cpu: bool) -> None:
+    """Apply the repairs in this process; those of the CPU only if the device is the CPU."""
     from verl.utils import model, torch_functional
 
-    use_gloo()
-    do_not_pin()
+    if on_cpu:
+        use_gloo()
+        do_not_pin()
     model.load_valuehead_model = load_critic
     torch_functional.logprobs_from_logits_v2 = label_log_probs
 

@@ -49,11 +49,10 @@ def environment(config: VerlRunConfig) -> dict[str, str]:
     if config.device == "cpu":
         threads = str(config.threads)
         variables |= ENVIRONMENT | {"OMP_NUM_THREADS": threads, "TQ_NUM_THREADS": threads}
-        if config.verl.nodes == 1:
-            variables["GLOO_SOCKET_IFNAME"] = "lo"
     elif rollout_engine(config) == "hf":
         variables[EXTERNAL] = ENVIRONMENT[EXTERNAL]
     if config.verl.nodes == 1:
+        variables |= {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
         variables[EXTERNAL] = ",".join(filter(None, [variables.get(EXTERNAL), "plat.trainer.verl.machines.loopback"]))
     return variables
 

@@ -7,6 +7,9 @@ checkpoints, DAPO's refills, and the size of mini-batches, which depends on the 
 
 from __future__ import annotations
 
+import os
+import shutil
+import sysconfig
 from pathlib import Path
 from typing import Any
 
@@ -173,7 +176,15 @@ def _flash_attention(config: VerlRunConfig) -> bool:
     return config.device == "cuda" and config.dtype != "float32" and find_spec("flash_attn") is not None
 
 
+def _compiles(config: VerlRunConfig) -> bool:
+    """Return True if verl may compile its functions: on CUDA, with the C compiler and headers that Triton needs."""
+    compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")
+    headers = Path(sysconfig.get_path("include"), "Python.h")
+    return config.device == "cuda" and compiler is not None and headers.exists()
+
+
 def _devices(config: VerlRunConfig) -> Settings:
+    compiles = _compiles(config)
     mixed = {"param_dtype": PRECISION[config.dtype], "reduce_dtype": "fp32", "buffer_dtype": "fp32"}
     settings: Settings = {
         "trainer.device": config.device,
@@ -181,15 +192,15 @@ def _devices(config: VerlRunConfig) -> Settings:
         "trainer.n_gpus_per_node": workers(config),
         f"{ACTOR}.strategy": "fsdp2",
         "critic.strategy": "fsdp2",
-        f"{ACTOR}.use_torch_compile": config.device == "cuda",
-        "actor_rollout_ref.ref.use_torch_compile": config.device == "cuda",
+        f"{ACTOR}.use_torch_compile": compiles,
+        "actor_rollout_ref.ref.use_torch_compile": compiles,
     }
     for part in (f"{ACTOR}.fsdp_config", "critic.fsdp", "actor_rollout_ref.ref.fsdp_config"):
         settings |= {
             f"{part}.model_dtype": "fp32",  # weights of the optimiser; computation uses `mixed`
             f"+{part}.mixed_precision": mixed,
             f"{part}.seed": config.seed,
-            f"{part}.use_torch_compile": config.device == "cuda",
+            f"{part}.use_torch_compile": compiles,
         }
     for part in (f"{ACTOR}.fsdp_config", "critic.fsdp"):
         settings |= {f"{part}.param_offload": config.verl.offload, f"{part}.optimizer_offload": config.verl.offload}

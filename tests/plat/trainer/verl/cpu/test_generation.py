@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from plat.trainer.verl.cpu import generation
 from plat.trainer.verl.cpu.generation import Request, generate
 
 STOP, PAD = 3, 0
@@ -53,6 +54,20 @@ def test_a_response_does_not_depend_on_its_company(model: Any) -> None:
     for request, (tokens, _) in zip(REQUESTS, together, strict=True):
         assert answers(model, [request])[0][0] == tokens
     assert [tokens for tokens, _ in answers(model, REQUESTS[::-1])] == [tokens for tokens, _ in together][::-1]
+
+
+def test_how_often_it_looks_for_the_ends_changes_nothing(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    requests = [Request([5, 6, 7 + seed % 5], seed, 1.0, 3 + seed % 20) for seed in range(24)]
+    steps = []
+    model.register_forward_hook(lambda *_: steps.append(1))
+    found = []
+    for every in (1, 8, 1000):
+        monkeypatch.setattr(generation, "CHECK_EVERY", every)
+        steps.clear()
+        found.append((answers(model, requests), len(steps)))
+    (exact, fewest), (ours, some), (blind, most) = found
+    assert exact == ours == blind, "to the last bit"
+    assert max(len(tokens) for tokens, _ in exact) == fewest <= some < fewest + 8 and most == 22
 
 
 def test_what_is_drawn_follows_the_distribution(model: Any) -> None:

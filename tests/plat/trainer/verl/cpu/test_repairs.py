@@ -1,12 +1,35 @@
-"""What replaces functions of verl on the CPU computes the same."""
+"""What replaces functions of verl computes the same, and is replaced only where it must be."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import torch
 
 from plat.trainer.verl.cpu import repairs
+
+
+@pytest.mark.filterwarnings("ignore")  # what verl imports warns of its own future
+@pytest.mark.parametrize("on_cpu", [True, False])
+def test_a_gpu_keeps_nccl_and_pinned_memory(monkeypatch: pytest.MonkeyPatch, on_cpu: bool) -> None:
+    from verl.utils import distributed, fsdp_utils, model, torch_functional
+
+    asked = []
+    places: tuple[tuple[object, str], ...] = (
+        (fsdp_utils, "CPUOffloadPolicy"), (model, "load_valuehead_model"), (torch_functional, "logprobs_from_logits_v2")
+    )  # fmt: skip
+    for module, name in places:  # as before, at the end
+        monkeypatch.setattr(module, name, getattr(module, name))
+    monkeypatch.setattr(fsdp_utils, "CPUOffloadPolicy", torch.distributed.fsdp.CPUOffloadPolicy)
+    original = lambda timeout_second=None, backend=None: asked.append(backend)  # noqa: E731
+    monkeypatch.setattr(distributed, "initialize_global_process_group_ray", original)
+    repairs.repair(on_cpu)
+    distributed.initialize_global_process_group_ray()
+    assert asked == ["gloo" if on_cpu else None], "verl chooses nccl for a GPU"
+    assert fsdp_utils.CPUOffloadPolicy(pin_memory=True).pin_memory is not on_cpu
+    assert model.load_valuehead_model is repairs.load_critic
+    assert torch_functional.logprobs_from_logits_v2 is repairs.label_log_probs
 
 
 def test_label_log_probs_in_chunks_are_those_of_log_softmax(monkeypatch: object) -> None:
