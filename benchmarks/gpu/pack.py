@@ -30,11 +30,11 @@ LEFT_BEHIND = ("results/", "platform/plat/bases/v", "docs/images/")
 # Required by metadata, but not used here: verl can log to W&B; Ray can make environments and show stacks of its
 # processes; MLflow can talk to Databricks and Docker, keep models of scikit-learn, and encrypt keys of its gateway.
 UNUSED = {"wandb", "py-spy", "virtualenv", "databricks-sdk", "docker", "skops", "cryptography"}
-# Folders of wheels that are not used: web pages, Java, tests.
+# Folders of wheels that are not used: web pages, Java, tests, libraries beside the core of Ray.
 LEFT_OUT = {
     "mlflow": "mlflow/server/js/build/",
     "pandas": "pandas/tests/",
-    "ray": ("ray/jars/", "ray/dashboard/client/"),
+    "ray": ("ray/jars/", "ray/dashboard/client/", "ray/rllib/", "ray/llm/"),
 }
 # In bare.txt in a version that plat does not work with.
 CARRIED_ANYWAY = {"pandas"}

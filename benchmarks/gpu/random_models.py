@@ -39,7 +39,7 @@ def folder_of(models: Path, size: str) -> Path:
 
 
 def make_model(folder: Path, shape: dict[str, Any]) -> int:
-    """Write a Qwen2 checkpoint with random weights, and a byte tokenizer with a chat template; return its parameters."""
+    """Write a Qwen2 checkpoint with random weights and a tokenizer of bytes; return its number of parameters."""
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM

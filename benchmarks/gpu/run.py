@@ -95,8 +95,8 @@ class Call:
 
 
 def machine(device: str) -> dict[str, Any]:
-    """Return what runs the steps: the device's name, its driver and memory, and versions."""
-    facts: dict[str, Any] = {"python": sys.version.split()[0], "cores": os.cpu_count(), "device": device}
+    """Return what runs the steps: the device's name, its driver and memory, cores, and the version of Python."""
+    facts: dict[str, Any] = {"device": device, "cores": os.cpu_count(), "python": sys.version.split()[0]}
     if device == "cuda":
         query = ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
         try:
@@ -130,6 +130,16 @@ def install(call: Call, store: Store) -> None:
     mark.write_text(json.dumps([*installed, *(path.name for path in new)]))
     subprocess.run([sys.executable, "-m", "compileall", "-q", "-j", "0", str(call.site)], capture_output=True)
     call.say(f"installed {len(new)} packages in {time.monotonic() - started:.0f} s")
+
+
+def versions(call: Call) -> str:
+    """Return the versions of the packages that decide what is measured."""
+    found = []
+    for name in ("torch", "transformers", "plat", "ray", "verl"):
+        ask = [sys.executable, "-c", f"import importlib.metadata as m; print(m.version({name!r}))"]
+        if answer := subprocess.run(ask, capture_output=True, text=True, env=call.environment()).stdout.strip():
+            found.append(f"{name} {answer}")
+    return ", ".join(found)
 
 
 def lacking(call: Call, modules: tuple[str, ...]) -> list[str]:
@@ -250,7 +260,6 @@ def main() -> int:
     if known.get("device", given.device) != given.device or known.get("tiny", given.tiny) != given.tiny:
         call.say(f"{call.folder} has results of another device or size: name another --folder")
         return 2
-    (call.steps / "machine.json").write_text(json.dumps({**facts, "tiny": given.tiny}, indent=1))
     if given.earlier is not None:
         take_earlier(given.earlier, call.steps)
     store = Store(call.folder / "parts")
@@ -258,6 +267,9 @@ def main() -> int:
         for problem in store.take(part):
             call.say(problem)
     install(call, store)
+    facts |= {"packages": versions(call), "tiny": given.tiny, "command": " ".join(sys.argv)}
+    (call.steps / "machine.json").write_text(json.dumps(facts, indent=1))
+    call.say(f"packages: {facts['packages']}")
     if missing := store.missing():
         call.say(f"part {', '.join(map(str, missing))} of {store.list['parts']} has not come yet")
     wanted = [name for name in given.only or STEPS if name != "free" or given.experiment is not None]

@@ -27,7 +27,7 @@ def main() -> None:
 
 
 def outcomes(step: Step, file: Path) -> dict[str, Any]:
-    """Run one file of tests; return test -> its outcome, its seconds, why it was skipped or failed, what it recorded."""
+    """Run one file of tests; return test -> its outcome, its seconds, the reason of a failure, what it recorded."""
     written = step.folder / f"{file.stem}.xml"
     written.unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", str(file), "-m", "cuda", "-p", "no:cacheprovider", "-W", "default"]

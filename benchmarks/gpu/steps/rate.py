@@ -1,8 +1,8 @@
 """Measure how fast the embedded trainer rolls out and updates on the device, by size and precision of the model.
 
-One iteration plays 8 prompts x 16 trajectories of Sokoban, 3 turns of at most 80 tokens, and makes 4 GRPO updates on all
-of them. Random weights hardly ever end a response, so nearly all have 80 tokens. Floating-point operations are those of
-`trainers.operations`; the card's rate is that of square matrix products of the same precision, in the same minute.
+One iteration plays 8 prompts x 16 trajectories of Sokoban, 3 turns of at most 80 tokens, and makes 4 GRPO updates on
+all of them. The weights are random (`random_models`). Floating-point operations are those of `trainers.operations`; the
+card's rate is that of square matrix products of the same precision, in the same minute.
 """
 
 from __future__ import annotations
@@ -18,12 +18,17 @@ from trainers.operations import Operations
 
 from steps.step import GIB, Step
 
-TASK = ("task=sokoban", "task.turns=3", "task.env.max_solution=6", "train.rendering=chat", "train.context=current", "mi.every=0", "mi.probe=0",
-        "early_stop.empty_window=0", "train.mini_batches=4")  # fmt: skip
-BATCH = ("train.prompts=8", "train.group_size=16", "task.response_tokens=80", "train.micro_batch=16")
-TINY_BATCH = ("train.prompts=4", "train.group_size=2", "task.response_tokens=8")
+TASK = (
+    *("task=sokoban", "task.turns=3", "task.env.max_solution=6", "train.rendering=chat", "train.context=current"),
+    *("mi.every=0", "mi.probe=0", "early_stop.empty_window=0"),
+)
+BATCH = (
+    *("train.prompts=8", "train.group_size=16", "task.response_tokens=80"),
+    *("train.mini_batches=4", "train.micro_batch=16"),
+)
+TINY_BATCH = ("train.prompts=4", "train.group_size=2", "task.response_tokens=4", "train.mini_batches=1")
 NEEDED = {"0.1 M": 2, "100 M": 12, "494 M": 40}  # GiB of the card
-ITERATIONS = 2  # timed, after one that warms up
+ITERATIONS = {False: 2, True: 1}  # timed, after one that warms up; by --tiny
 
 
 def main() -> None:
@@ -76,6 +81,7 @@ def rate(step: Step, size: str, precision: str) -> dict[str, Any]:
     """Return tokens a second of rollouts and updates, TFLOP/s and their share of the matrix rate, and peak memory."""
     run = quiet_run(options(step, size, precision), step.folder / "cache")
     run._iterate()
+    iterations = ITERATIONS[step.tiny]
     played, play = [], run.collector.rollout
 
     def counted(*arguments: Any) -> Any:
@@ -90,20 +96,20 @@ def rate(step: Step, size: str, precision: str) -> dict[str, Any]:
         torch.cuda.reset_peak_memory_stats()
     synchronize(step)
     started = time.perf_counter()
-    for _ in range(ITERATIONS):
+    for _ in range(iterations):
         run._iterate()
     synchronize(step)
     seconds = time.perf_counter() - started
-    timed, tokens = run.book.io.metrics[-ITERATIONS:], sum(played)
+    timed, tokens = run.book.io.metrics[-iterations:], sum(played)
     rollout, update = (sum(metrics[f"time/{part}"] for metrics in timed) for part in ("rollout", "update"))
     tflops = operations.total / seconds / 1e12
     card = step.measured.get(f"matrix rate, {precision}", {}).get("tflops")
     return {
         "parameters": run.shape.parameters,
-        "tokens": tokens / ITERATIONS,
+        "tokens": tokens / iterations,
         "rollout_tokens_per_second": tokens / rollout,
         "update_tokens_per_second": tokens / update,
-        "seconds": seconds / ITERATIONS,
+        "seconds": seconds / iterations,
         "tflops": tflops,
         "share_of_matrix_rate": tflops / card if card else None,
         "peak_gib": torch.cuda.max_memory_allocated() / GIB if step.device == "cuda" else None,

@@ -35,7 +35,7 @@ class Step:
     def measure(
         self, name: str, work: Callable[[], dict[str, Any]], gigabytes: float = 0, bfloat16: bool = False
     ) -> None:
-        """Keep what `work` returns under a name, unless it is there; an error is kept as one line, and the step goes on.
+        """Keep what `work` returns under a name, unless it is there. An error is kept as one line; the step continues.
 
         Args:
             gigabytes: GiB of memory on the card that the work needs; where less is free it is left out, which is said.
@@ -43,7 +43,7 @@ class Step:
         """
         if name in self.measured and not {"error", "skipped"} & set(self.measured[name]):
             return
-        reason = self._unable(gigabytes, bfloat16)
+        reason = self.unable(gigabytes, bfloat16)
         print(f"-- {name}" + (f": left out, {reason}" if reason else ""), flush=True)
         try:
             self.measured[name] = {"skipped": reason} if reason else work()
@@ -52,7 +52,7 @@ class Step:
             self.measured[name] = {"error": (str(error).strip() or type(error).__name__).splitlines()[0][:300]}
         self.keep()
 
-    def _unable(self, gigabytes: float, bfloat16: bool) -> str:
+    def unable(self, gigabytes: float, bfloat16: bool) -> str:
         """Return why this device cannot do the work; "" if it can."""
         if self.device == "cpu":
             return ""

@@ -28,7 +28,7 @@ PATIENCE = 400.0  # seconds for the second iteration; the step's limit comes fir
 def main() -> None:
     step = Step("verl_grpo")
     home = Home(step.folder / "home-verl")
-    step.measure("three iterations of GRPO, killed and resumed", lambda: killed_and_resumed(step, home), MEMORY)
+    step.measure("three iterations of GRPO, killed and resumed", lambda: killed_and_resumed(step, home), MEMORY, True)
     shutil.rmtree(home.root, ignore_errors=True)  # checkpoints of gigabytes
 
 

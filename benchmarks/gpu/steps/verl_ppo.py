@@ -37,6 +37,9 @@ def main() -> None:
     step = Step("verl_ppo")
     if all(f"round {number}" in step.measured for number in range(1, ROUNDS + 1)):
         return
+    if step.unable(MEMORY, bfloat16=True):
+        step.measure("start", dict, MEMORY, bfloat16=True)
+        return
     chosen = [*options(step, "ppo", 1000, mi_every=0), "filter=random", "filter.value=0.5"]
     config = config_object(build_run(chosen), SPEC)
     half, every = config.filter, replace(config.filter, value=1.0)
