@@ -118,6 +118,10 @@ def leave_out(wheel: Path, prefixes: str | tuple[str, ...]) -> None:
     smaller.rename(wheel)
 
 
+def _name_of(wheel: Path) -> str:
+    return canonicalize_name(wheel.name.split("-")[0])
+
+
 def size_of(folder: Path) -> float:
     """Return the size of the files in a folder, in MiB."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / MIB
@@ -142,9 +146,8 @@ def main() -> None:
     for name, prefixes in LEFT_OUT.items():
         for wheel in wheels.glob(f"{name}-*.whl"):
             leave_out(wheel, prefixes)
-    group = dict.fromkeys((canonicalize_name(name) for name in ("plat", *base)), "plat")
-    files = [(path, group.get(canonicalize_name(path.name.split("-")[0]), "verl")) for path in wheels.glob("*.whl")]
-    files.sort(key=lambda pair: (pair[1] != "plat", pair[0].stat().st_size, pair[0].name))
+    first = {canonicalize_name(name) for name in ("plat", *base)}  # so that a call with one part can do something
+    files = sorted(wheels.glob("*.whl"), key=lambda path: (_name_of(path) not in first, path.stat().st_size, path.name))
     parts = write_parts(files, given.out, given.part * MIB, given.python)
     print(f"{tree}: {size_of(tree):.1f} MiB")
     for part in parts:

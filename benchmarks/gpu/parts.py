@@ -2,7 +2,7 @@
 
 A part is a folder with pieces of files and `list.json`, the same list in every part:
 
-    {"python": "3.12", "parts": 3, "files": [{"name": "ray-2.60.0-….whl", "group": "verl", "sha256": "…",
+    {"python": "3.12", "parts": 3, "files": [{"name": "ray-2.60.0-….whl", "sha256": "…",
      "pieces": [{"part": 2, "name": "ray-2.60.0-….whl.1", "bytes": 41943040, "sha256": "…"}, …]}, …]}
 
 A file that fits into what is left of a part is one piece; a larger one continues in the next part. Standard library
@@ -31,15 +31,14 @@ def sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
-def write_parts(files: Iterable[tuple[Path, str]], out: Path, limit: int, python: str) -> list[Path]:
-    """Write files (path, group) into folders `out/part-1`, `part-2`, …, of at most `limit` bytes each.
+def write_parts(files: Iterable[Path], out: Path, limit: int, python: str) -> list[Path]:
+    """Write files into folders `out/part-1`, `part-2`, …, of at most `limit` bytes each, and return the folders.
 
-    Files are laid one after the other in the order given; a group is the name of what needs the file. Returns the
-    folders. `out` must not have any.
+    Files are laid one after the other in the order given. `out` must not have any such folder.
     """
     listed: list[dict[str, Any]] = []
     part, used = 1, 0
-    for path, group in files:
+    for path in files:
         left, offset, pieces = path.stat().st_size, 0, []
         whole = left
         while left:
@@ -52,7 +51,7 @@ def write_parts(files: Iterable[tuple[Path, str]], out: Path, limit: int, python
             _copy_range(path, piece, offset, size)
             pieces.append({"part": part, "name": name, "bytes": size, "sha256": sha256(piece)})
             left, offset, used = left - size, offset + size, used + size
-        listed.append({"name": path.name, "group": group, "sha256": sha256(path), "pieces": pieces})
+        listed.append({"name": path.name, "sha256": sha256(path), "pieces": pieces})
     folders = [out / f"part-{number}" for number in range(1, part + 1)]
     text = json.dumps({"python": python, "parts": part, "files": listed}, indent=1)
     for folder in folders:
@@ -128,13 +127,13 @@ class Store:
                 whole.append(path)
         return whole
 
-    def missing(self, group: str | None = None) -> list[int]:
-        """Return the numbers of the parts of which a piece (of a group's files) has not arrived."""
+    def missing(self) -> list[int]:
+        """Return the numbers of the parts of which a piece has not arrived."""
         return sorted(
             {
                 piece["part"]
                 for file in self.list["files"]
-                if group in (None, file["group"]) and not self._file(file).exists()
+                if not self._file(file).exists()
                 for piece in file["pieces"]
                 if not self._piece(piece).exists()
             }
@@ -148,8 +147,11 @@ class Store:
 
 
 def _read_list(path: Path) -> dict[str, Any] | None:
+    """Return the list of a part; None if it cannot be read, or names a file outside its folder."""
     try:
-        listed = json.loads(path.read_text())
-        return listed if isinstance(listed["files"], list) and listed["python"] and listed["parts"] else None
+        listed: dict[str, Any] = json.loads(path.read_text())
+        names = [entry["name"] for file in listed["files"] for entry in (file, *file["pieces"])]
+        sound = names and listed["python"] and listed["parts"] and all(Path(name).name == name for name in names)
+        return listed if sound else None
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -158,7 +158,7 @@ def read(path: Path) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def run_step(call: Call, name: str, store: Store) -> bool:
+def run_step(call: Call, name: str) -> bool:
     """Run one step unless it is done; say how it ended, in one line. Return whether it is done."""
     path, given = call.steps / f"{name}.json", call.given
     before = read(path)
@@ -167,10 +167,7 @@ def run_step(call: Call, name: str, store: Store) -> bool:
         return True
     limit = given.minutes * 60 if name == "free" else STEPS[name][given.tiny]
     if missing := lacking(call, STEPS[name][2]):
-        parts = store.missing("verl" if set(missing) - {"plat", "mlflow", "datasets"} else "plat")
-        call.say(
-            f"{name}: waits for {', '.join(missing)}" + (f", of part {', '.join(map(str, parts))}" if parts else "")
-        )
+        call.say(f"{name}: waits for {', '.join(missing)}")
         return False
     if call.left() < LEAST:
         call.say(f"{name}: not started, {max(0, call.left()):.0f} s are left of {given.seconds}")
@@ -273,7 +270,7 @@ def main() -> int:
     if missing := store.missing():
         call.say(f"part {', '.join(map(str, missing))} of {store.list['parts']} has not come yet")
     wanted = [name for name in given.only or STEPS if name != "free" or given.experiment is not None]
-    done = [run_step(call, name, store) for name in wanted]
+    done = [run_step(call, name) for name in wanted]
     call.pack_results()
     call.say(f"{sum(done)} of {len(done)} steps are done; results: {given.out / 'results.tar.gz'}")
     return 0 if all(done) else 3

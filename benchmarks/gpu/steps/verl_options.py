@@ -11,7 +11,7 @@ FEW = (
     'verl.overrides=["actor_rollout_ref.rollout.agent.num_workers=1",'
     '"actor_rollout_ref.actor.use_torch_compile=False","actor_rollout_ref.ref.use_torch_compile=False"]'
 )
-MEMORY = 75  # GiB of the card: two models of this size with their optimisers, and logits of 151,936 words
+MEMORY = 60  # GiB of the card: two models of this size with their optimisers, and logits of 151,936 words
 
 
 def options(step: Step, algorithm: str, iterations: int, mi_every: int) -> list[str]:
@@ -23,7 +23,7 @@ def options(step: Step, algorithm: str, iterations: int, mi_every: int) -> list[
         f"dtype={'float32' if step.device == 'cpu' else 'bfloat16'}",
         *("task.turns=3", f"task.response_tokens={tokens}", "task.env.max_solution=6"),
         *(f"train.prompts={prompts}", f"train.group_size={group}", "train.mini_batches=1"),
-        *(f"train.iterations={iterations}", "train.checkpoint_every=2"),
+        *(f"train.iterations={iterations}", "train.checkpoint_every=2", "verl.tokens_per_gpu=8192"),
         *("early_stop.variance_window=0", "early_stop.success_window=0", "early_stop.empty_window=0"),
         *("eval.every=1000000", "eval.instances=2", "eval.heldout=0", f"mi.every={mi_every}", "mi.probe=0"),
     ]
