@@ -6,11 +6,12 @@ No file of the package is needed beside its code: the base models that it ships 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
+from pretended_device import PretendedDevice
 
 from plat.trainer.embedded.base_model.supervised import train_base
 from plat.trainer.embedded.transformer import hf
@@ -30,14 +31,31 @@ SKILL = BaseConfig(steps=120, batch=32, pool=64, lr=1e-2)
 
 
 @pytest.fixture(scope="session")
-def device() -> str:
-    """ "cuda" if there is a GPU. PLAT_CUDA_TESTS=cpu rehearses the tests on the CPU; otherwise they skip."""
-    if os.environ.get("PLAT_CUDA_TESTS") == "cpu":
-        return "cpu"
-    if torch.cuda.is_available():
-        return "cuda"
-    missing = "sees no card (try nvidia-smi)" if torch.backends.cuda.is_built() else "is built without CUDA"
-    pytest.skip(f"torch {torch.__version__} {missing}; PLAT_CUDA_TESTS=cpu rehearses these tests on the CPU")
+def device() -> Iterator[str]:
+    """`cuda` if there is a GPU; otherwise the tests skip.
+
+    The variable PLAT_CUDA_TESTS rehearses them without one: `cpu` on the CPU, `pretended` on a device that is not there
+    (the tests that start processes then skip).
+    """
+    rehearsal = os.environ.get("PLAT_CUDA_TESTS")
+    if rehearsal == "cpu":
+        yield "cpu"
+    elif rehearsal == "pretended":
+        with PretendedDevice():
+            yield "cuda"
+    elif torch.cuda.is_available():
+        yield "cuda"
+    else:
+        missing = "sees no card (try nvidia-smi)" if torch.backends.cuda.is_built() else "is built without CUDA"
+        pytest.skip(f"torch {torch.__version__} {missing}; PLAT_CUDA_TESTS=cpu rehearses these tests on the CPU")
+
+
+@pytest.fixture(scope="session")
+def device_of_processes(device: str) -> str:
+    """The device, if the processes that a test starts see it, too."""
+    if device == "cuda" and not torch.cuda.is_available():
+        pytest.skip("a device that is not there is in this process alone")
+    return device
 
 
 @pytest.fixture(scope="session")
