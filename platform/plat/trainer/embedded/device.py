@@ -13,7 +13,8 @@ def set_up(config: RunConfig) -> None:
     """Prepare this process to compute a run of this config. Call it before the first tensor is made on the device.
 
     On a GPU, operations take deterministic forms, so that a resumed run has the bits of an uninterrupted one; one that
-    has none prints a warning. Products of float32 have its full precision, whatever variables of the machine allow.
+    has none prints a warning. Products of float32 have its full precision, also where TORCH_ALLOW_TF32_CUBLAS_OVERRIDE
+    asks for less. (NVIDIA_TF32_OVERRIDE reaches cuBLAS itself; a run records both.)
     """
     torch.set_num_threads(config.threads)
     if config.device == "cuda":

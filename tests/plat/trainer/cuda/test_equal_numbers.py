@@ -36,7 +36,8 @@ from plat.trainer.environments import make_environments
 from plat.trainer.loop.prompt_selection import filter_batch
 from plat.trainer.run_config import RunConfig
 
-pytestmark = pytest.mark.cuda
+# torch warns of operations without a deterministic form; test_kill_and_resume.py judges these.
+pytestmark = [pytest.mark.cuda, pytest.mark.filterwarnings("default::UserWarning")]
 
 # float32 has steps of 6e-8 relative to a number. Scores are sums of 50 products and more, of size 10, in another order
 # on each device: 1e-6 apart, after two layers 1e-5. With TF32, whose steps are 5e-4, they would be 1e-2 apart.
@@ -79,7 +80,7 @@ class Sides:
     def batch(self) -> Batch:
         return Collector(self.cpu, self.tokenizer).rollout(self.weights[1], 1)
 
-    def learners(self, *overrides: tuple[str, Any]) -> list[Learner]:
+    def learners(self) -> list[Learner]:
         """Learners in the middle of training: the policy is not the reference any more, the critic has a head."""
         learners = []
         for config, base in zip(self.configs, self.bases, strict=True):
