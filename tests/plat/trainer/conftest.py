@@ -105,7 +105,7 @@ class MemoryIO:
 
     def final(self) -> dict[str, bytes]:
         state = self.checkpoints[max(self.checkpoints)][0]
-        return {name: tensor.numpy().tobytes() for name, tensor in state.tensors.items()}
+        return {name: tensor.reshape(-1).view(torch.uint8).numpy().tobytes() for name, tensor in state.tensors.items()}
 
 
 @pytest.fixture(scope="session")
@@ -127,6 +127,12 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def memory_io(cache: Path) -> Callable[..., MemoryIO]:
     return lambda *stop_at: MemoryIO(cache, frozenset(stop_at))
+
+
+@pytest.fixture(scope="session")
+def io_in() -> Callable[..., MemoryIO]:
+    """`io_in(folder, 2)`: a RunIO in memory, with an empty cache at that folder, that asks to stop after step 2."""
+    return lambda folder, *stop_at: MemoryIO(folder, frozenset(stop_at))
 
 
 @pytest.fixture(scope="session")

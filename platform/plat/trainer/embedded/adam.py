@@ -71,8 +71,9 @@ class Adam:
         moments = {name: tensors.get(f"{prefix}.{name}") for name in ("step", "exp_avg", "exp_avg_sq")}
         if moments["step"] is not None:
             device, dtype = self.master.device, self.master.dtype
+            # a fused kernel reads the step count, always of float32, from the memory of its device
             self.optimiser.state[self.master] = {
-                name: value.clone() if name == "step" else value.to(device, dtype).clone()
+                name: value.to(device, value.dtype if name == "step" else dtype).clone()
                 for name, value in moments.items()
                 if value is not None
             }

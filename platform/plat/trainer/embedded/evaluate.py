@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from plat.trainer.api import State
 from plat.trainer.embedded.base_model.load import empty_model
 from plat.trainer.embedded.batch import Batch
+from plat.trainer.embedded.device import set_up
 from plat.trainer.embedded.rollout import Episodes, Rewrite, Sampling, rollout
 from plat.trainer.embedded.transformer.model import Weights, unpack
 from plat.trainer.embedded.transformer.tokenizer import Tokenizer
@@ -53,7 +53,7 @@ def evaluate_checkpoint(
     overrides  split (validation or heldout) and instances (their number). Raises SpecError for others
     """
     instances = chosen_instances(config, overrides)
-    torch.set_num_threads(config.threads)
+    set_up(config)
     shape, tokenizer = empty_model(config)
     weights = unpack(shape, state.tensors["actor.parameters"].to(config.device))
     metrics, batch = evaluate(weights, tokenizer, config, instances)

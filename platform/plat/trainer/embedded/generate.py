@@ -111,9 +111,27 @@ def _draw(scores: torch.Tensor, uniforms: torch.Tensor) -> tuple[torch.Tensor, t
     scores (B, vocabulary), uniforms (B,). Returns tokens, their log-probabilities, and entropies, (B,) each.
     """
     probs = scores.softmax(-1)
-    mass = probs.cumsum(-1)
-    token = torch.searchsorted(mass, (uniforms * mass[:, -1])[:, None])
+    token = (_by_floats if probs.device.type == "cpu" else _by_whole_numbers)(probs, uniforms)
     log_prob = probs.gather(-1, token).clamp_min_(torch.finfo(probs.dtype).tiny).log_()
     # H = log Z - sum p s, and log Z = s - log p of any token
     entropy = scores.gather(-1, token).sub_(log_prob)[:, 0] - torch.linalg.vecdot(probs, scores)
     return token[:, 0], log_prob[:, 0], entropy
+
+
+def _by_floats(probs: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
+    """Return the tokens (B, 1) at which the cumulated probs (B, vocabulary) reach uniforms (B,)."""
+    mass = probs.cumsum(-1)
+    return torch.searchsorted(mass, (uniforms * mass[:, -1])[:, None])
+
+
+def _by_whole_numbers(probs: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
+    """Return what `_by_floats` does, but for rounding, and with the same bits each time on any device.
+
+    CUDA adds up floating-point numbers in an order that may change from run to run. Sums of whole numbers have no
+    rounding: probabilities are counted in units of 2^-40, of which one is too few to be drawn in practice.
+    """
+    mass = (probs * 2.0**40).long().cumsum(-1)
+    token = torch.searchsorted(mass, (uniforms.double() * mass[:, -1]).long()[:, None], right=True)
+    # probabilities that are NaN would give a token that does not exist, and CUDA would end the process there; so they
+    # give a loss that is NaN, which ends the run with that reason
+    return token.clamp_(max=probs.shape[-1] - 1)

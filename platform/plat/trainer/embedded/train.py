@@ -26,12 +26,10 @@ Step s is the policy after s iterations; step 0 is the base model. At step s, `v
 from __future__ import annotations
 
 import math
-import os
 from functools import partial
 from typing import Any
 
 import numpy as np
-import torch
 
 from plat.rl.gradient_probe import gradient_metrics
 from plat.rl.scores import variance
@@ -40,6 +38,7 @@ from plat.trainer.embedded.base_model.load import describe, load_base
 from plat.trainer.embedded.batch import Batch
 from plat.trainer.embedded.collect import Collector
 from plat.trainer.embedded.cross_score import measure
+from plat.trainer.embedded.device import set_up
 from plat.trainer.embedded.evaluate import evaluate, transcripts
 from plat.trainer.embedded.gradient_halves import halves_metrics
 from plat.trainer.embedded.learner import Learner
@@ -60,10 +59,7 @@ from plat.words.metric_names import VAL_TRAJECTORIES
 
 def train(config: RunConfig, io: RunIO) -> Outcome:
     """Train from the base model, or from `io.restore()`, to `train.iterations`, an early stop or `io.should_stop()`."""
-    torch.set_num_threads(config.threads)
-    if config.device == "cuda":  # same bits after a resume; CUDA reads the variable when it starts
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-        torch.use_deterministic_algorithms(True, warn_only=True)
+    set_up(config)
     return _Run(config, io).to_the_end()
 
 

@@ -11,9 +11,9 @@ import torch
 from plat.trainer.embedded import scoring
 from plat.trainer.embedded.batch import pad_prompts
 from plat.trainer.embedded.transformer import flat_layout, flat_pass
+from plat.trainer.embedded.transformer.attention import SMALL
 from plat.trainer.embedded.transformer.flat_layout import distinct_beginnings
 from plat.trainer.embedded.transformer.flat_pass import fits, hidden_states
-from plat.trainer.embedded.transformer.layers import SMALL
 from plat.trainer.embedded.transformer.model import Shape, encode, extend, unpack
 
 SHAPES = {

@@ -6,11 +6,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from plat.trainer.embedded.transformer import layers
 from plat.trainer.embedded.transformer.layers import (
     ScoreTokens,
     after_prompts,
-    attend,
     rope,
     rotate,
     swiglu,
@@ -105,33 +103,6 @@ def test_turning_queries_and_keys_and_its_gradient():
     loss.backward()
     reference.backward()
     torch.testing.assert_close(ours.grad, wanted.grad, atol=1e-5, rtol=1e-5)
-
-
-@pytest.mark.parametrize("kv_heads", [4, 2, 1])
-@pytest.mark.parametrize("small", [1 << 23, 0], ids=["products", "fused kernel"])
-@pytest.mark.parametrize("per_row", [False, True])
-def test_attention_and_its_gradient(kv_heads, small, per_row, monkeypatch):
-    monkeypatch.setattr(layers, "SMALL", small)
-    batch, heads, tokens, seen, head_dim = 3, 4, 5, 8, 6
-    inputs = [random(batch, heads, tokens, head_dim)]
-    inputs += [random(batch, kv_heads, seen, head_dim, seed=seed) for seed in (1, 2)]
-    allowed = torch.ones(tokens, seen, dtype=torch.bool).tril(seen - tokens)
-    if per_row:
-        allowed = allowed & (torch.arange(seen) >= torch.arange(batch)[:, None, None, None])
-    mask = torch.zeros(allowed.shape, dtype=torch.float64).masked_fill(~allowed, float("-inf"))
-    queries, keys, values = (tensor.clone().requires_grad_() for tensor in inputs)
-    ours = attend(queries, keys, values, mask)
-
-    plain = [tensor.clone().requires_grad_() for tensor in inputs]
-    wide = [tensor.repeat_interleave(heads // kv_heads, 1) for tensor in plain[1:]]
-    shares = (torch.einsum("bhtd,bhsd->bhts", plain[0], wide[0]) + mask).softmax(-1)
-    wanted = torch.einsum("bhts,bhsd->bthd", shares, wide[1]).flatten(2)
-    torch.testing.assert_close(ours, wanted)
-    weight = random(*ours.shape, seed=3)
-    (ours * weight).sum().backward()
-    (wanted * weight).sum().backward()
-    for actual, other in zip((queries, keys, values), plain, strict=True):
-        torch.testing.assert_close(actual.grad, other.grad)
 
 
 def test_token_scores_pass_gradcheck_and_equal_the_plain_formulas():

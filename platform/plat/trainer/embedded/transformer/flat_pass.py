@@ -16,15 +16,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from plat.trainer.embedded.batch import Batch
+from plat.trainer.embedded.transformer.attention import SMALL
 from plat.trainer.embedded.transformer.flat_attention import attention, attention_backward
 from plat.trainer.embedded.transformer.flat_layout import Layout, make_layout
-from plat.trainer.embedded.transformer.layers import (
-    SMALL,
-    swiglu_backward,
-    unit_and_norm,
-    unit_norm,
-    unit_norm_backward,
-)
+from plat.trainer.embedded.transformer.layers import swiglu_backward, unit_and_norm, unit_norm, unit_norm_backward
 from plat.trainer.embedded.transformer.model import Weights
 
 

@@ -32,7 +32,8 @@ def rotate(x: Tensor, turns: Tensor) -> Tensor:
 
     turns  (..., head_dim / 2), complex, of absolute value 1; broadcasts to the leading dimensions of x
     """
-    pairs = torch.view_as_complex(at_least_float32(x).reshape(*x.shape[:-1], x.shape[-1] // 2, 2))
+    # the gradient of a fused kernel may lie in memory with the last dimension not innermost
+    pairs = torch.view_as_complex(at_least_float32(x).contiguous().view(*x.shape[:-1], x.shape[-1] // 2, 2))
     return torch.view_as_real(pairs * turns).flatten(-2).to(x.dtype)
 
 
@@ -200,67 +201,3 @@ def after_prompts(prompts: Tensor, rows: Tensor, own: Tensor) -> Tensor:
     torch.index_select(prompts, -4, rows, out=joined[..., :length, :])  # each is copied once, unlike by torch.cat
     joined[..., length:, :] = own
     return joined
-
-
-SMALL = 1 << 23  # attention scores that are written out
-
-
-def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
-    """Attend from scaled queries (B, heads, T, head_dim) to keys and values (B, kv_heads, S, head_dim).
-
-    mask: (T, S) or (B, 1, T, S), 0 where a query sees a position and -inf elsewhere. Returns (B, T, heads * head_dim).
-    On a CPU, plain matrix products are 1.5 to 3 times faster than the fused kernel while the scores fit into a cache.
-    """
-    batch, heads, tokens, head_dim = queries.shape
-    kv_heads, seen = keys.shape[1:3]
-    if queries.device.type != "cpu" or batch * heads * tokens * seen > SMALL:
-        mixed = F.scaled_dot_product_attention(
-            queries, keys, values, attn_mask=mask, scale=1.0, enable_gqa=heads != kv_heads
-        )
-        return mixed.transpose(1, 2).reshape(batch, tokens, heads * head_dim)
-    function = _Attend.apply if torch.is_grad_enabled() else _attend
-    return function(queries, keys, values, mask)
-
-
-def _attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor, keep: list[Tensor] | None = None) -> Tensor:
-    """Do what `attend` does by plain matrix products; `keep` receives the tensors for the gradient."""
-    batch, heads, tokens, head_dim = queries.shape
-    kv_heads, seen = keys.shape[1:3]
-    together = heads // kv_heads * tokens  # the heads that share keys, one below the other
-    lines = queries.reshape(batch * kv_heads, together, head_dim)
-    keys = keys.reshape(batch * kv_heads, seen, head_dim)
-    values = values.reshape(batch * kv_heads, seen, head_dim)
-    if mask.ndim == 2:
-        scores = torch.baddbmm(mask.repeat(heads // kv_heads, 1), lines, keys.transpose(1, 2))
-    else:
-        scores = torch.bmm(lines, keys.transpose(1, 2)).view(batch, heads, tokens, seen).add_(mask)
-    shares = scores.view(batch * kv_heads, together, seen).softmax(-1)
-    if keep is not None:
-        keep += [lines, keys, values, shares]
-    mixed = torch.bmm(shares, values)
-    return mixed.view(batch, heads, tokens, head_dim).transpose(1, 2).reshape(batch, tokens, heads * head_dim)
-
-
-class _Attend(torch.autograd.Function):
-    """`_attend` with its gradient: autograd's has a transposed layout for keys, which is slow to add up."""
-
-    @staticmethod
-    def forward(ctx, queries, keys, values, mask):  # type: ignore[no-untyped-def]
-        keep: list[Tensor] = []
-        mixed = _attend(queries, keys, values, mask, keep)
-        ctx.save_for_backward(*keep)
-        ctx.shapes = queries.shape, keys.shape
-        return mixed
-
-    @staticmethod
-    def backward(ctx, grad):  # type: ignore[no-untyped-def]
-        lines, keys, values, shares = ctx.saved_tensors
-        queries_shape, keys_shape = ctx.shapes
-        batch, heads, tokens, head_dim = queries_shape
-        grad = grad.view(batch, tokens, heads, head_dim).transpose(1, 2).reshape(lines.shape)
-        grad_values = torch.bmm(shares.transpose(1, 2), grad).view(keys_shape)
-        grad_scores = torch.bmm(grad, values.transpose(1, 2))
-        grad_scores = torch.ops.aten._softmax_backward_data(grad_scores, shares, -1, shares.dtype)
-        grad_queries = torch.bmm(grad_scores, keys).view(queries_shape)
-        grad_keys = torch.bmm(grad_scores.transpose(1, 2), lines).view(keys_shape)
-        return grad_queries, grad_keys, grad_values, None

@@ -16,15 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from plat.trainer.embedded.transformer.layers import (
-    after_prompts,
-    attend,
-    causal_mask,
-    rope,
-    swiglu,
-    turn_qkv,
-    unit_norm,
-)
+from plat.trainer.embedded.transformer.attention import attend
+from plat.trainer.embedded.transformer.layers import after_prompts, causal_mask, rope, swiglu, turn_qkv, unit_norm
 
 
 @dataclass(frozen=True)
