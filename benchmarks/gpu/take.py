@@ -73,7 +73,9 @@ def tables_of(measured: dict[str, dict[str, Any]]) -> list[str]:
     for name, values in measured.items():
         nested = {key: value for key, value in values.items() if isinstance(value, dict)}
         scalars = {key: value for key, value in values.items() if key not in nested}
-        if nested:
+        if nested and all("outcome" in value for value in nested.values()):
+            others.append(f"**{name}**\n\n" + tests_of(nested))
+        elif nested:
             others.append(f"**{name}**\n\n" + "\n\n".join(tables_of({**({"": scalars} if scalars else {}), **nested})))
         elif scalars:
             row = (name, *(shown(value) for value in scalars.values()))
@@ -85,6 +87,27 @@ def tables_of(measured: dict[str, dict[str, Any]]) -> list[str]:
         else:
             plain.append(table(("", *columns), lines))
     return plain + others
+
+
+def tests_of(tests: dict[str, dict[str, Any]]) -> str:
+    """Return a table of tests, with what they have recorded: a value, and the largest that the test allows."""
+    rows = []
+    for name, test in tests.items():
+        said = [str(reason) for reason in test.get("reason", [])]
+        for key, value in test.get("recorded", {}).items():
+            if not key.endswith("/tolerance"):
+                allowed = test["recorded"].get(f"{key}/tolerance")
+                said.append(f"{key}: {_short(value)}" + (f" (at most {_short(allowed)})" if allowed else ""))
+        rows.append((f"`{name}`", str(test["outcome"]), shown(test["seconds"]), "; ".join(said)))
+    return table(("test", "outcome", "seconds", "largest differences, and what else was recorded"), rows)
+
+
+def _short(text: str) -> str:
+    """Return a recorded number with three significant digits, and other text as it is."""
+    try:
+        return shown(float(text))
+    except ValueError:
+        return text
 
 
 def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:

@@ -51,7 +51,7 @@ def tree(tmp_path: Path) -> Path:
     text = (kit / "run.py").read_text()
     for module in ("ray", "verl", "transfer_queue"):
         text = text.replace(f'"{module}"', f'"not_there_{module}"')
-    (kit / "run.py").write_text(text)
+    (kit / "run.py").write_text(text.replace("LEAST = 15.0", "LEAST = 1.0"))
     return tmp_path / "tree"
 
 
@@ -125,7 +125,7 @@ def test_a_call_that_is_asked_to_end_keeps_everything_and_leaves_no_process(tree
 
 
 def test_when_the_time_is_over_the_rest_is_said(tree):
-    code, said = call(tree, "--seconds", 18)
+    code, said = call(tree, "--seconds", 5)
     assert code == 3
     assert "embedded: cut off after" in said and "1 measurements are kept" in said
     assert "rate: not started" in said and "saving: not started" in said
@@ -186,6 +186,8 @@ def test_wrong_parts_are_one_line_each(tree, parts, tmp_path):
     piece.write_bytes(piece.read_bytes() + b"x")
     _, said = call(tree, "--part", parts[0])
     assert "damaged" in said and "send part 1 again" in said and "models: done" in said
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "fast").touch()
     other = write_parts([wheel(tmp_path, "other", 10)], tmp_path / "old", 8000, "3.7")
     _, said = call(tree, "--part", other[0], "--folder", tmp_path / "elsewhere")
     assert f"the wheels are for Python 3.7, this is {THIS}: none is installed" in said and "models: done" in said
