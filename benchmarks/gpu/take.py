@@ -79,7 +79,7 @@ def tables_of(measured: dict[str, dict[str, Any]]) -> list[str]:
             others.append(f"**{name}**\n\n" + "\n\n".join(tables_of({**({"": scalars} if scalars else {}), **nested})))
         elif scalars:
             row = (name, *(shown(value) for value in scalars.values()))
-            rows.setdefault(tuple(key.replace("_", " ") for key in scalars), []).append(row)
+            rows.setdefault(tuple(key if "/" in key else key.replace("_", " ") for key in scalars), []).append(row)
     plain = []
     for columns, lines in rows.items():
         if len(lines) == 1 and len(columns) > 4:  # upright
