@@ -29,12 +29,10 @@ def import_all(
     uri: str,
     experiments: Sequence[Experiment],
     runs: Iterable[RunPaths] | None = None,
-    *,
-    with_diff: bool = False,
 ) -> ImportReport:
     """Copy run directories that are new or have changed into the MLflow store at `uri`; print or log its warnings.
 
-    Raises StoreError if the store cannot be used. `with_diff` also stores the text of uncommitted code changes.
+    Raises StoreError if the store cannot be used.
 
     runs  default: the experiments' runs, or all runs of the home when there are no experiments
     """
@@ -43,7 +41,7 @@ def import_all(
     if runs is None and experiments:
         wanted = {run.id: None for experiment in experiments for run in experiment.runs}
         runs = [home.run(run_id) for run_id in wanted]
-    done = import_runs(home, uri, experiments, runs, with_diff=with_diff, follow=followed)
+    done = import_runs(home, uri, experiments, runs, follow=followed)
     for line in done.warnings():
         tell(f"warning: {line}")
     return done

@@ -20,8 +20,6 @@ from plat.app.loading import is_cluster_argument
 from plat.app.messages import stage
 from plat.errors import StoreError
 from plat.store.home import Home
-from plat.store.provenance.repository import RECORD_DIFF
-from plat.switches import is_on
 from plat.units import are, counted
 from plat.words.states import RunStatus
 
@@ -118,12 +116,10 @@ def check_before(sweep: Sweep, runs: Sequence[Run], overrides: Sequence[str]) ->
 
 
 def make_home(sweep: Sweep) -> None:
-    """Create the home if there is none, after the scheduler, the store and the RECORD_DIFF switch were checked.
+    """Create the home if there is none, after the scheduler and the store were checked.
 
-    If a check fails, nothing is created, and its SpecError, HomeError or StoreError is raised. RECORD_DIFF is an
-    environment variable; its value is always checked, the rest only without a home.
+    If a check fails, nothing is created, and its SpecError, HomeError or StoreError is raised.
     """
-    is_on(RECORD_DIFF)
     if not sweep.home.exists():
         from plat.dispatch.registry import find_dispatcher
         from plat.store.mlflow.connect import check_store

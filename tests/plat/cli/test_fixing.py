@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 from cli_files import GUESSING, results_of
 
-from plat.store.disk.durable import exchange, read_json, to_checked_json
-from plat.store.run_directory.own_files import hash_of
+from plat.store.disk.durable import exchange
 
 
 def test_a_meta_file_of_another_shape_is_written_again(plat, spec, home, toy):
@@ -38,20 +37,6 @@ def test_a_removed_store_is_noticed_and_filled_again(plat, spec, home, toy):
     assert code == 0 and not out.startswith("nothing to do") and "started" not in out
     assert results_of(home) == done and (home / "mlflow.db").exists()
     assert plat("sweep", path)[1].startswith("nothing to do")
-
-
-def test_the_text_of_changes_goes_into_the_store_only_when_asked(plat, spec, home, toy):
-    path = spec(GUESSING)
-    plat("sweep", path)
-    for run in home.glob("runs/*/*"):
-        (run / "code.diff").write_text("+ changed\n")
-        meta = read_json(run / "meta.json")
-        meta["files"]["code.diff"] = hash_of(b"+ changed\n")
-        (run / "meta.json").write_bytes(to_checked_json(meta))
-    plat("sync")
-    assert not list(home.glob("mlartifacts/**/code.diff"))
-    assert plat("sync", "--with-diff")[0] == 0
-    assert [file.read_text() for file in home.glob("mlartifacts/**/code.diff")] == ["+ changed\n"] * 2
 
 
 def test_a_damaged_run_is_named_and_the_exit_code_says_it(plat, spec, home, toy):

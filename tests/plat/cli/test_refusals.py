@@ -311,7 +311,7 @@ def test_plan_names_the_home_that_it_looked_at(plat, spec, home, tmp_path):
     assert json.loads(plat("plan", spec(GOOD), "--json")[1])["home"] == str(home)
 
 
-@pytest.mark.parametrize(("name", "verb"), [("PLAT_RECORD_DIFF", "sweep"), ("PLAT_ALLOW_IMPORT", "plan")])
+@pytest.mark.parametrize(("name", "verb"), [("PLAT_ALLOW_IMPORT", "plan")])
 def test_a_switch_that_is_neither_on_nor_off_is_refused_before_anything_is_made(
     plat, spec, home, monkeypatch, name, verb
 ):

@@ -20,9 +20,6 @@ from plat.units import are, counted
 def export(
     arguments: Arguments = None,
     out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="The bundle: a new folder.")] = None,
-    with_diff: Annotated[
-        bool, typer.Option("--with-diff", help="Include the text of uncommitted code changes.")
-    ] = False,
     home: HomeOption = None,
 ) -> int:
     """Write results as a bundle: small Parquet files.
@@ -40,7 +37,7 @@ def export(
     )
     place = home_to_read(home)
     experiments = without_given_up(place, experiments)
-    report = export_bundle(place, experiments, out.absolute(), overrides=split(arguments)[1], with_diff=with_diff)
+    report = export_bundle(place, experiments, out.absolute(), overrides=split(arguments)[1])
     failed = f" and {report.failed} failed (without their history)" if report.failed else ""
     print(fitted(f"{counted(report.done, 'run')}{failed} exported to {out}"))
     if not report.left_out:

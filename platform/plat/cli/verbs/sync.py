@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from plat.app.importing import import_all
 from plat.app.loading import load_experiments
 from plat.cli.common import Arguments, HomeOption, StoreOption, verb
@@ -19,9 +15,6 @@ from plat.units import counted
 @verb(reads_trainers=True)
 def sync(
     arguments: Arguments = None,
-    with_diff: Annotated[
-        bool, typer.Option("--with-diff", help="Also copy the text of uncommitted code changes.")
-    ] = False,
     home: HomeOption = None,
     store: StoreOption = None,
 ) -> int:
@@ -38,7 +31,7 @@ def sync(
         raise HomeError("there is no home directory here, so there are no runs to copy", where=str(place.root), fix=fix)
     place.create()
     uri = place.store_uri(store)
-    done = import_all(place, uri, experiments, with_diff=with_diff)
+    done = import_all(place, uri, experiments)
     if not (done.imported or done.unchanged):
         check_store(place, uri)  # without runs to import, the store was not checked yet
     counts = f"{counted(len(done.imported), 'run')} brought up to date, {done.unchanged} up to date already"

@@ -47,12 +47,10 @@ def export_bundle(
     folder: Path,
     *,
     overrides: Sequence[str] = (),
-    with_diff: bool = False,
 ) -> ExportReport:
     """Write these experiment files and their runs as a bundle; replace an earlier bundle in `folder`.
 
     overrides  overrides of the command line, recorded in the manifest
-    with_diff  include the text of uncommitted code changes, and the names of changed and untracked files
 
     Raises BundleError if no run can be exported, `folder` has other content, or the bundle cannot be written. Raises
     SpecError if two different files would have one name in the bundle, HomeError as `Home.checked`.
@@ -61,7 +59,7 @@ def export_bundle(
     report = ExportReport()
     runs: list[BundledRun] = []
     for run_id, name in sorted({run.id: run.name for experiment in experiments for run in experiment.runs}.items()):
-        run, problem = _read(home, run_id, with_diff)
+        run, problem = _read(home, run_id)
         if run is None:
             report.left_out[name] = problem
             continue
@@ -108,11 +106,11 @@ def _nothing_to_export(home: Home, left_out: Mapping[str, str]) -> BundleError:
     )
 
 
-def _read(home: Home, run_id: str, with_diff: bool) -> tuple[BundledRun | None, str]:
+def _read(home: Home, run_id: str) -> tuple[BundledRun | None, str]:
     """Return (run, "") of a directory, or (None, reason) if it cannot be exported."""
     paths = home.run(run_id)
     try:
-        run = read_run(paths, with_diff)
+        run = read_run(paths)
     except (HomeError, OSError, UnicodeDecodeError) as error:
         return None, str(error)
     if run is None:

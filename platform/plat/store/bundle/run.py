@@ -40,7 +40,7 @@ class BundledRun:
     meta: dict[str, Any]
     config: str  # YAML text
     code: str | None  # code.txt
-    diff: str | None  # code.diff
+    diff: str | None  # code.diff, in bundles of plat 0.4
     diff_sha256: str | None
     result: dict[str, Any] | None
     attempt: int
@@ -68,12 +68,12 @@ class BundledRun:
         return summary.get("base_sha256") or (self.attempt_meta.get("facts") or {}).get("base_sha256")
 
 
-def read_run(paths: RunPaths, with_diff: bool = False) -> BundledRun | None:
+def read_run(paths: RunPaths) -> BundledRun | None:
     """Return the run of a directory, None unless it has a result or its last attempt failed.
 
-    with_diff  include the text of uncommitted code changes and the names of changed and untracked files
-
-    Raises HomeError if its config or meta.json is unusable, OSError or UnicodeDecodeError if another of its files is.
+    The text of uncommitted code changes, which runs of plat 0.4 may have, and the names of changed and untracked files
+    are left out. Raises HomeError if its config or meta.json is unusable, OSError or UnicodeDecodeError if another of
+    its files is.
     """
     result, last = run_files.read_result(paths), _last_attempt(paths)
     outcome = (run_files.read_outcome(last) if last else None) or {}
@@ -87,8 +87,8 @@ def read_run(paths: RunPaths, with_diff: bool = False) -> BundledRun | None:
     return BundledRun(
         meta=_without(run_files.read_meta(paths), "meta.json"),
         config=read_text(paths.config),
-        code=_code_text(paths, with_diff),
-        diff=diff.decode(errors="replace") if diff is not None and with_diff else None,
+        code=_code_text(paths),
+        diff=None,
         diff_sha256=hashlib.sha256(diff).hexdigest() if diff is not None else started.get(DIFF_HASH),
         result=None if result is None else _without(result, "result.json"),
         attempt=last.number,
@@ -104,12 +104,12 @@ def _without(content: dict[str, Any], file: str) -> dict[str, Any]:
     return {key: value for key, value in content.items() if key not in OF_DIRECTORY[file]}
 
 
-def _code_text(paths: RunPaths, with_names: bool) -> str | None:
-    """Return the content of code.txt, without names of changed and untracked files unless `with_names`."""
+def _code_text(paths: RunPaths) -> str | None:
+    """Return the content of code.txt, without names of changed and untracked files."""
     if not paths.code.exists():
         return None
     lines = read_text(paths.code).splitlines(keepends=True)
-    return "".join(line for line in lines if with_names or not line.startswith(("untracked:", "changed:")))
+    return "".join(line for line in lines if not line.startswith(("untracked:", "changed:")))
 
 
 def _last_attempt(paths: RunPaths) -> AttemptPaths | None:

@@ -103,14 +103,12 @@ def import_runs(
     runs: Iterable[RunPaths] | None = None,
     timeout: float | None = None,
     *,
-    with_diff: bool = False,
     follow: Follow = as_they_are,
 ) -> ImportReport:
     """Import these run directories (default: all of the home) into the store at `uri`.
 
     experiments  parsed files: their runs are tagged with them, and the MLflow run of each file gets its title
     timeout      seconds to wait for another importer and for another writer of a SQLite store; None: the defaults
-    with_diff    also store the text of uncommitted code changes, even of runs that are up to date
     follow       iterates over the runs and may show progress
 
     - Importing twice, in any order, from several processes or after a kill gives the result of one import. The first
@@ -139,12 +137,12 @@ def import_runs(
     report = ImportReport(uri)
     path = sqlite_path(uri)
     may_write = os.access(home.root, os.W_OK) and (path is None or not path.exists() or os.access(path, os.W_OK))
-    changed = _changed(folders, wanted, _peek(uri, timeout), report, again=with_diff, digests=may_write)
+    changed = _changed(folders, wanted, _peek(uri, timeout), report, digests=may_write)
     if not changed and not is_moved(uri):
         return report
     files = {clean_key(experiment.name): file_info(experiment) for experiment in experiments}
     with import_lock(home, timeout), closing(open_backend(home, uri, timeout)) as backend:
-        _import(backend, changed, wanted, files, report, with_diff, follow)
+        _import(backend, changed, wanted, files, report, follow)
     return report
 
 
@@ -185,10 +183,9 @@ def _changed(
     known: Mapping[str, Known],
     report: ImportReport,
     *,
-    again: bool = False,
     digests: bool = True,
 ) -> list[str]:
-    """Return the run directories that differ from the store (with `again`, also equal ones); report the others.
+    """Return the run directories that differ from the store; report the others.
 
     With `digests`, a stored done run that has lost its digest counts as different: it is written again."""
     changed = []
@@ -203,8 +200,7 @@ def _changed(
             report.deleted.append(run_id)
             report.in_bin.append(have.mlflow_id)
         elif (
-            not again
-            and have
+            have
             and have.signature == mark
             and (have.has_digest or not (digests and have.whole))
             and have.files.issuperset(wanted.get(run_id, ()))
@@ -221,16 +217,15 @@ def _import(
     wanted: Mapping[str, list[str]],
     files: Mapping[str, FileInfo],
     report: ImportReport,
-    with_diff: bool,
     follow: Follow,
 ) -> None:
     known = backend.known([os.path.basename(folder) for folder in folders])
     backend.drop_twins()
     touched: dict[tuple[str, str], str | None] = {}  # (MLflow experiment, file) -> MLflow id of the file's run
     # compared again under the lock: another importer may have been faster
-    for folder in follow(_changed(folders, wanted, known, report, again=with_diff), "copying runs into the store"):
+    for folder in follow(_changed(folders, wanted, known, report), "copying runs into the store"):
         run = RunPaths(Path(folder))
-        record = read_record(run, wanted.get(run.id, ()), with_diff)
+        record = read_record(run, wanted.get(run.id, ()))
         if record is None:
             if (damage := meta_damage(run)) and damage.foreign:
                 report.damaged[run.id] = damage

@@ -99,11 +99,10 @@ def _stat(path: str | Path) -> tuple[int, int] | None:
     return status.st_size, status.st_mtime_ns
 
 
-def read_record(paths: RunPaths, wanted_by: Sequence[str] = (), with_diff: bool = False) -> RunRecord | None:
+def read_record(paths: RunPaths, wanted_by: Sequence[str] = ()) -> RunRecord | None:
     """Return the record of a run directory, None if its meta.json or config.yaml is missing or unreadable.
 
     wanted_by  files that ask for this run in addition to those in meta.json
-    with_diff  include the text of uncommitted code changes; their hash is always in the tag plat.code.diff_sha256
     """
     mark = signature(str(paths.root))  # first, so that the next import sees files that change during the read
     meta = run_files.load_meta(paths)
@@ -145,7 +144,7 @@ def read_record(paths: RunPaths, wanted_by: Sequence[str] = (), with_diff: bool 
         params={clean_key(key): cut(text(value), PARAM_LENGTH) for key, value in flatten(trusted).items()},
         tags={clean_key(key): cut(value, TAG_LENGTH) for key, value in tags.items()},
         points=points,
-        artifacts=_artifacts(paths, tables, with_config=not wrong_config, with_diff=with_diff),
+        artifacts=_artifacts(paths, tables, with_config=not wrong_config),
         damage=wrong_config or wrong_history,
     )
 
@@ -158,11 +157,9 @@ def _ended(result: dict[str, Any] | None, attempts: Sequence[AttemptPaths]) -> d
     return {} if is_result(str(ended.get("outcome", ""))) else ended  # only result.json makes a run done
 
 
-def _artifacts(
-    paths: RunPaths, tables: Sequence[dict[str, Any]], *, with_config: bool, with_diff: bool
-) -> dict[str, bytes]:
-    """Return name -> content of the files to store with a run: config, code, diff, and its tables as JSON lines."""
-    files = [*([paths.config] if with_config else []), paths.code, *([paths.diff] if with_diff else [])]
+def _artifacts(paths: RunPaths, tables: Sequence[dict[str, Any]], *, with_config: bool) -> dict[str, bytes]:
+    """Return name -> content of the files to store with a run: config, code, and its tables as JSON lines."""
+    files = [*([paths.config] if with_config else []), paths.code]
     artifacts = {}
     for path in files:
         with suppress(OSError):  # a file that cannot be read is left out, so that the rest of the run is still stored

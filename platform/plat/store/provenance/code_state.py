@@ -85,21 +85,10 @@ class CodeState:
             "plug_ins": [plug_in.facts() for plug_in in self.plug_ins],
         }
 
-    def changes(self) -> str:
-        """Return the content of code.diff: changes of plat and each plug-in; "" unless PLAT_RECORD_DIFF is on."""
-        parts = [self.repository.diff if self.repository is not None else ""]
-        for plug_in in self.plug_ins:
-            if plug_in.repository is not None and plug_in.repository.diff:
-                parts.append(f"# plug-in {plug_in.package}\n{plug_in.repository.diff}")
-        return "".join(parts)
-
 
 @lru_cache(maxsize=4)  # git takes longer than the start of a run; a sweep collects this in the parent process
 def collect(source: Path | None = None) -> CodeState:
-    """Return the state of plat's code and plug-ins, read once per process; `source` is one of plat's source files.
-
-    Raises SpecError if PLAT_RECORD_DIFF is neither on nor off.
-    """
+    """Return the state of plat's code and plug-ins, read once per process; `source` is one of plat's source files."""
     repository = repository_of(source or Path(__file__), whole=True)
     if repository is not None and not _is_plat(repository.root):
         repository = None

@@ -11,12 +11,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from plat.store.provenance.redaction import without_secrets
-from plat.switches import is_on
-
-LARGEST_DIFF = 2_000_000  # most recorded characters of a diff
 MOST_NAMES = 100  # most recorded names of changed files, and of untracked files
-RECORD_DIFF = "PLAT_RECORD_DIFF"  # variable; if on, the text of changes is recorded, without the secrets found in it
 
 
 @dataclass(frozen=True)
@@ -29,7 +24,6 @@ class Repository:
     untracked: tuple[str, ...] = ()  # names of files that are not in version control
     changed: tuple[str, ...] = ()  # names of files with uncommitted changes
     diff_sha256: str | None = None  # hash of the uncommitted changes as git prints them; None if there are none
-    diff: str = ""  # their text without lines that may hold a secret; "" unless RECORD_DIFF is on
 
 
 def repository_of(source: Path, *, whole: bool) -> Repository | None:
@@ -37,10 +31,9 @@ def repository_of(source: Path, *, whole: bool) -> Repository | None:
 
     whole  find uncommitted changes in the whole repository; if False, only in the folder of the source file
 
-    If git fails to list the changes within 20 s, `dirty` is True without names. Raises SpecError if RECORD_DIFF is
-    neither on nor off.
+    If git fails to list the changes within 20 s, `dirty` is True without names.
     """
-    with_text, folder = is_on(RECORD_DIFF), source.parent
+    folder = source.parent
     answer = _git(folder, "rev-parse", "--show-toplevel", "HEAD")
     if answer is None or _git(folder, "ls-files", "--error-unmatch", "--", source.name) is None:
         return None
@@ -54,9 +47,6 @@ def repository_of(source: Path, *, whole: bool) -> Repository | None:
     if changed:
         diff = _git(folder, "diff", "HEAD", "--no-color", "--no-ext-diff", "--no-textconv", *where) or ""
     digest = hashlib.sha256(diff.encode(errors="surrogatepass")).hexdigest() if diff else None
-    if len(diff) > LARGEST_DIFF:
-        diff = diff[:LARGEST_DIFF] + "\n[cut: the diff is longer than this]\n"
-    text = without_secrets(diff) if with_text else ""
     return Repository(
         Path(root),
         commit,
@@ -64,7 +54,6 @@ def repository_of(source: Path, *, whole: bool) -> Repository | None:
         untracked[:MOST_NAMES],
         changed[:MOST_NAMES],
         diff_sha256=digest,
-        diff=text,
     )
 
 

@@ -121,7 +121,7 @@ def lost_files(paths: RunPaths) -> list[str]:
 
 
 def _lost_code(paths: RunPaths, meta: Mapping[str, Any]) -> bool:
-    """Return True if a run without attempts lost code.txt or code.diff. In a started run that is damage."""
+    """Return True if a run without attempts lost code.txt. In a started run that is damage."""
     return bool(code_damage(paths, meta)) and not os.path.lexists(paths.result) and not paths.attempts()
 
 
@@ -144,8 +144,7 @@ def _fix(home: Home, paths: RunPaths, contents: dict[str, bytes], fresh: dict[st
             contents["meta.json"] = to_checked_json(kept)
         else:
             contents["meta.json"] = to_checked_json(fresh)
-            if "code.diff" not in contents:
-                set_aside(paths.diff)
+            set_aside(paths.diff)
         for file, data in contents.items():
             path = paths.root / file
             if path.is_dir() or (path == paths.meta and meta is None):
@@ -183,9 +182,7 @@ def _contents(
         meta["identity"] = run.identity  # so that an import can check the config against the id
     if named_code(run.identity):
         meta["plugin_code"] = files_by_key(run.trainer, run.config, run.identity)
-    changes = code.changes()
     files = {"code.txt": code.text().encode()}
-    files |= {"code.diff": changes.encode(errors="surrogatepass")} if changes else {}
     meta["files"] = {file: hash_of(data) for file, data in files.items()}
     return {"config.yaml": to_yaml(run.config).encode(), **files}, meta
 
