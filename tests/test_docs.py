@@ -18,7 +18,7 @@ ON_A_CLUSTER = {ROOT / "docs" / "cluster.md", ROOT / "docs" / "ray.md"}
 PAGES = sorted({ROOT / "README.md", *(ROOT / "docs").glob("*.md")} - ON_A_CLUSTER)
 FAST = ["scale=smoke"]  # appended to every command that trains or reads what was trained
 VERBS_WITH_FILES = {"plan", "sweep", "status", "report", "claims", "retry", "export", "tune"}
-VERBS_WITH_FILES |= {"runs", "watch", "diff", "cancel", "archive", "rm"}
+VERBS_WITH_FILES |= {"runs", "watch", "diff", "cancel", "rm"}
 
 
 def commands(page: Path) -> list[str]:

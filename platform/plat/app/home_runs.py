@@ -35,8 +35,8 @@ def home_to_read(explicit: str | None) -> Home:
 def find_run(home: Home, text: str) -> RunPaths:
     """Return the run with this name, id, beginning of an id, directory, or id in MLflow.
 
-    Raises SpecError if there is none, or several, or it is archived, and StoreError if a store that is asked for an id
-    of MLflow cannot be read.
+    Raises SpecError if there is none, or several, and StoreError if a store that is asked for an id of MLflow cannot be
+    read.
     """
     path = Path(text)
     if path.is_dir() and (path / "meta.json").exists():
@@ -53,10 +53,6 @@ def find_run(home: Home, text: str) -> RunPaths:
     if hits:
         instead = f"one of: {', '.join(hits[:8])}"
         raise SpecError(f"{text!r} is the beginning of {len(hits)} runs", where=str(home.runs), fix=instead)
-    archived = [run_id for run_id in home.archived_ids() if beginning and run_id.startswith(beginning)]
-    if archived:
-        command = f"plat archive --restore {archived[0]}{home_option(home)}"
-        raise SpecError(f"the run {text!r} is in the archive", where=str(home.archive), fix=f"bring it back: {command}")
     if MLFLOW_ID.fullmatch(text) and home.root.exists():
         from plat.store.mlflow.mlflow_client import plat_id
 

@@ -13,7 +13,7 @@ from plat.plain_files import open_regular, parse_json
 from plat.runner.failures import FINAL, FIX
 from plat.store.home import Home
 from plat.store.run_directory.run_files import gpus_of, load_meta, read_outcome
-from plat.store.run_directory.state import IN_ARCHIVE, RunState
+from plat.store.run_directory.state import RunState
 from plat.units import duration
 from plat.words.outcomes import ENDED_ON_REQUEST, PRUNED
 from plat.words.states import RunStatus
@@ -54,8 +54,6 @@ def why_missing(state: RunState, asked_by: str = "sweep") -> str:
     if state.state in (RunStatus.DONE, RunStatus.RUNNING):
         return _shortened(state.starting)
     command = COMMANDS[asked_by] + " {does}" + (_WHICH_COMMAND if asked_by == "run" else "")
-    if state.state == RunStatus.MISSING and state.reason == IN_ARCHIVE:
-        return "in the archive; `plat archive --restore` restores it, `plat sweep` does it again"
     if state.state == RunStatus.MISSING:
         return f"never started; {'`plat sweep` starts it' if asked_by == 'sweep' else command.format(does='starts it')}"
     if state.state == RunStatus.FAILED:

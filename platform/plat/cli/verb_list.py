@@ -30,7 +30,6 @@ VERBS = {
     "claims": "Print the verdict on each claim of the paper.",
     "rm": "Remove runs for good, and their MLflow runs.",
     "gc": "Delete files that a home no longer needs.",
-    "archive": "Set runs aside, or bring them back.",
     "export": "Write results as a bundle: small Parquet files.",
     "import": "Import the runs of bundles, or of CSV, TensorBoard, MLflow or W&B.",
     "options": "Explain options of runs, builders of reports and checks.",

@@ -12,9 +12,9 @@ from plat.planning.precheck import Precheck, precheck_lines
 from plat.planning.view import SYMBOLS, artifact_lines, matrix_lines
 from plat.spec.composition.trainer_calls import iterations_of
 from plat.spec.expansion.experiment import Experiment, Run
-from plat.store.run_directory.state import IN_ARCHIVE, STATES, RunState
+from plat.store.run_directory.state import STATES, RunState
 from plat.trainer.api import Need
-from plat.units import are, counted, duration, percent, size
+from plat.units import counted, duration, percent, size
 from plat.words.states import RunStatus
 
 
@@ -177,9 +177,6 @@ class Plan:
         lines = []
         if self.preparations:
             lines.append(f"To prepare first: {', '.join(self.preparations)}")
-        if archived := sum(row.state.reason == IN_ARCHIVE for row in left):
-            fix = "`plat archive --restore` restores these runs"
-            lines.append(f"{counted(archived, 'run')} {are(archived)} in the archive; {fix}")
         workers = counted(self.workers, "worker")
         head, disk = f"{len(left)} of {counted(len(self.rows), 'run')} to do", f"{size(self.disk_bytes)} of disk"
         if self.wall_seconds is None or self.work_seconds is None:

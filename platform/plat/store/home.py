@@ -3,7 +3,6 @@
 <home>/
     home.json                     format version of this home
     runs/<ab>/<id>/               one run (`plat.store.run_directory.paths`); <ab> begins its id
-    archive/<id>/                 an archived run
     cache/                        shared by runs: base models, content-addressed
     mlflow.db  mlartifacts/       the default store
     studies.db                    the studies of `plat tune`
@@ -42,7 +41,6 @@ class Home:
     root: Path
 
     runs = Below("runs")
-    archive = Below("archive")  # archived runs (`plat archive`), one folder each
     cache = Below("cache")
     reports = Below("reports")
     history = Below("history.jsonl")
@@ -110,17 +108,6 @@ class Home:
         """Return True if the folder is a home: it has a home.json or a folder `runs`."""
         return (self.root / "home.json").is_file() or self.runs.is_dir()
 
-    def archived(self, run_id: str) -> RunPaths:
-        """Return the paths of a run in the archive. The run's directory may be absent."""
-        return RunPaths(self.archive / run_id)
-
-    def archived_ids(self) -> list[str]:
-        """Return the sorted ids of the runs in the archive."""
-        try:
-            return sorted(entry.name for entry in os.scandir(self.archive) if entry.is_dir())
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-
     def job_log(self, job: str) -> Path:
         """Return the path of the log of a job that is not a run, e.g. of "prepare:embedded:<key>"."""
         return self.logs / f"{_file_name(job)}.txt"
@@ -149,13 +136,13 @@ class Home:
         return RunPaths(Path(self.run_folder(run_id)))
 
     def run_ids(self, beginning: str = "") -> list[str]:
-        """Return the sorted ids of the runs with a directory whose ids start with `beginning`; no archived runs."""
+        """Return the sorted ids of the runs with a directory whose ids start with `beginning`."""
         shards = [beginning[:SHARD]] if len(beginning) >= SHARD else _names(self._runs)
         names = [name for shard in shards for name in _names(f"{self._runs}/{shard}") if name[:SHARD] == shard]
         return sorted(name for name in names if name.startswith(beginning))
 
     def all_runs(self) -> list[RunPaths]:
-        """Return the paths of all runs with a directory, sorted by id; no archived runs."""
+        """Return the paths of all runs with a directory, sorted by id."""
         return [self.run(run_id) for run_id in self.run_ids()]
 
     @cached_property

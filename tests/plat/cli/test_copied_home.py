@@ -32,7 +32,7 @@ def test_a_copied_home_is_used_and_the_original_stays(plat, spec, home, toy, tmp
     assert plat("rm", removed, "--yes")[0] == 0 and results_of(copy).keys() == {kept}
     code, out, _ = plat("sweep", path)
     assert code == 0 and out.count("started") == 1 and results_of(copy).keys() == {removed, kept}
-    assert plat("archive", kept, "--yes")[0] == 0 and plat("gc")[0] == 0
+    assert plat("rm", kept, "--yes")[0] == 0 and plat("gc")[0] == 0
     assert contents(home) == original
     monkeypatch.setenv("PLAT_HOME", str(home))
     assert plat("sweep", path)[1].startswith("nothing to do")

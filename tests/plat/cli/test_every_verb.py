@@ -60,7 +60,6 @@ COMMANDS = {
     "claims": (["{file}"], False),
     "rm": (["{file}"], False),
     "gc": (["--dry-run"], False),
-    "archive": (["{file}"], False),
     "export": (["{file}", "--out", "{home}/bundle-{width}"], False),
     "import": (["{home}/nothing"], False),
     "options": ([], False),

@@ -1,4 +1,4 @@
-"""`plat rm`, `plat archive`, `plat cancel`, `plat gc`: what they ask, refuse and say."""
+"""`plat rm`, `plat cancel`, `plat gc`: what they ask, refuse and say."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_on_a_terminal_it_asks(plat, executed, monkeypatch, answer, removed):
 
 def test_rm_of_everything_must_be_meant(plat, executed):
     run = executed()
-    for verb in ("rm", "archive", "cancel"):
+    for verb in ("rm", "cancel"):
         code, _, err = plat(verb)
         assert code == 2 and "needs to know which runs" in err and run.root.exists()
 
@@ -47,9 +47,8 @@ def test_a_run_that_goes_on_is_refused(plat, executed):
     run = executed()
     run.result.unlink()
     held = lease.take(run)
-    for verb in ("rm", "archive"):
-        code, _, err = plat(verb, run.id, "--yes")
-        assert code == 2 and "is active" in err and "plat cancel" in err and run.root.exists()
+    code, _, err = plat("rm", run.id, "--yes")
+    assert code == 2 and "is active" in err and "plat cancel" in err and run.root.exists()
     held.release()
 
 
@@ -61,44 +60,6 @@ def test_a_run_that_another_file_wants_is_refused_unless_forced(plat, executed):
     code, _, err = plat("rm", run.id, "--yes")
     assert code == 2 and "is also a run of a, b" in err and "--force" in err and run.root.exists()
     assert plat("rm", run.id, "--yes", "--force")[0] == 0 and not run.root.exists()
-
-
-def test_archive_and_back(plat, executed):
-    run = executed()
-    assert plat("archive", run.id[:8], "--yes")[0] == 0 and "no runs" in plat("runs")[1]
-    code, _, err = plat("why", run.id[:8])
-    assert code == 2 and f"plat archive --restore {run.id}" in err
-    code, _, err = plat("archive", "--restore", "nothing")
-    assert code == 2 and "no run 'nothing' in the archive" in err
-    assert plat("archive", "--restore", run.id[:8])[:2] == (0, "1 run restored\n")
-    assert run.result.exists()
-
-
-def test_restore_brings_back_what_it_can_and_names_the_rest(plat, executed):
-    first, second = executed(seed=0), executed(seed=1)
-    assert plat("archive", first.id, second.id, "--yes")[0] == 0
-    executed(seed=0)
-    code, out, err = plat("archive", "--restore")
-    assert code == 3 and out == "1 run restored\n" and second.result.exists()
-    assert "1 run is still in the archive" in err and first.id[:8] in err and "the newer one is done" in err
-    code, _, err = plat("archive", "--restore")
-    assert code == 2 and first.id in err and "plat rm" in err, "nothing was done"
-    assert plat("rm", first.id, "--yes")[0] == 0
-    assert plat("archive", "--restore")[:2] == (0, "1 run restored\n") and first.result.exists()
-
-
-def test_runs_in_the_archive_are_named_and_a_sweep_does_them_anew(plat, toy, spec):
-    path = spec(GUESSING)
-    first = plat("sweep", path)[1]
-    table = first[first.index("A test") :]
-    assert plat("archive", path, "--yes")[0] == 0
-    for verb in (["status", path], ["plan", path], ["status"]):
-        assert "archive --restore" in plat(*verb)[1], verb
-    code, out, err = plat("sweep", path)
-    assert code == 0 and "warning" not in err and "nothing to do" not in out and out.endswith(table)
-    code, again, err = plat("sweep", path)
-    assert code == 0 and "nothing to do" in again and not err
-    assert ", 2 up to date already" in plat("sync", path)[1]
 
 
 def test_what_a_person_deleted_in_mlflow_is_said_at_every_sweep_and_the_advice_works(plat, toy, spec, home):

@@ -73,7 +73,6 @@ COMMANDS = [
     ("sync", "there is no home directory here"),
     ("report {file}", "there is no store yet"),
     ("rm nothing-12345678 --yes", "no run 'nothing-12345678'"),
-    ("archive --restore abc", "no run 'abc' in the archive"),
     ("gc --dry-runn", "--dry-run"),
     ("export {file}", "--out DIR"),
     ("import {folder}", "it has no manifest.json"),

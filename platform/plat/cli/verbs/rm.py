@@ -1,4 +1,4 @@
-"""`plat rm`: remove runs for good. `plat archive` shares its question and its refusals."""
+"""`plat rm`: remove runs for good."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Also take runs that other experiment files asked for.")]
-SHOWN = 10  # runs listed in the question, and in the list of runs left in the archive
+SHOWN = 10  # runs listed in the question
 
 
 @verb(reads_trainers=True)

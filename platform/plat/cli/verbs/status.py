@@ -18,7 +18,7 @@ from plat.cli.screen.table import fitted, table
 from plat.store.coordination.preparations import preparations
 from plat.store.home import Home
 from plat.store.run_directory.state import RunState
-from plat.units import counted, duration, iteration, percent
+from plat.units import duration, iteration, percent
 from plat.words.states import RunStatus
 
 if TYPE_CHECKING:
@@ -52,8 +52,6 @@ def status(
             print(f"{experiment.name}: {counts(standing[run.id] for run in experiment.runs)}")
         if not experiments:
             print(f"{place.root}: {counts(standing.values())}")
-            if archived := place.archived_ids():
-                print(f"  {counted(len(archived), 'run')} in the archive; `plat archive --restore` restores them")
         for preparation in preparations(place):
             print(f"  preparing {preparation.title}, for {duration(preparation.seconds)}: {preparation.progress}")
         for line in _summary(place, standing, experiments):

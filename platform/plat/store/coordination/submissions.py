@@ -211,7 +211,7 @@ def open_record(paths: RunPaths) -> Record | None:
 
 
 def _find_submission(paths: RunPaths, name: str) -> Submission:
-    """Return the submission of this name in the home of a run, whose directory may be in the archive.
+    """Return the submission of this name in the home of a run.
 
     If there is none, return a Submission whose folder does not exist.
     """

@@ -12,7 +12,7 @@ from plat.store.index.database import forget_rows
 from plat.store.index.remembered import SAVED_FROM, Columns, Remembered, stamp, stamps
 from plat.store.run_directory.paths import RunPaths
 from plat.store.run_directory.run_files import load_meta, read_result
-from plat.store.run_directory.state import IN_ARCHIVE, RunState, done_state, facts_of_done, run_state
+from plat.store.run_directory.state import RunState, done_state, facts_of_done, run_state
 from plat.words.states import RunStatus
 
 FEW = 100  # up to this number of runs, read the directories without the index
@@ -31,17 +31,7 @@ class Description(NamedTuple):
 
 
 def states(home: Home, ids: Iterable[str] | None = None) -> dict[str, RunState]:
-    """Return id -> state, as `run_state` returns it, in this order (default: all run directories, by id). A missing run
-    that is in the archive has the reason IN_ARCHIVE."""
-    if ids is None:
-        return _states_of_directories(home, None)
-    standing = _states_of_directories(home, ids)
-    missing = [id for id in home.archived_ids() if id in standing and standing[id].state == RunStatus.MISSING]
-    archived = [run_id for run_id in missing if not home.run(run_id).root.exists()]
-    return standing | {run_id: RunState(RunStatus.MISSING, reason=IN_ARCHIVE) for run_id in archived}
-
-
-def _states_of_directories(home: Home, ids: Iterable[str] | None) -> dict[str, RunState]:
+    """Return id -> state, as `run_state` returns it, in this order (default: all run directories, by id)."""
     wanted = home.run_ids() if ids is None else list(dict.fromkeys(ids))
     if len(wanted) <= FEW:
         return {run_id: run_state(home.run(run_id)) for run_id in wanted}

@@ -2,7 +2,7 @@
 
 Both writers, `SqliteStore` and `ClientStore`, promise: a plat run id is one MLflow run; a write may be interrupted at
 any moment and repeated; the first value of a (run, key, step) wins; runs that the user deleted in MLflow stay deleted.
-Both ignore two kinds of runs in MLflow's bin: runs of `plat archive` (tag `plat.archived`), and twins (tag
+Both ignore two kinds of runs in MLflow's bin: runs that plat 0.4 archived (tag `plat.archived`), and twins (tag
 `plat.twin`), the duplicates that remain when several homes create the same run on a server at once. Both readers,
 `SqlReader` and `ClientReader`, return equal numbers.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 SIGNATURE = "plat.imported"
-ARCHIVED = "plat.archived"  # time at which `plat archive` put the run into MLflow's bin, in milliseconds since 1970
+ARCHIVED = "plat.archived"  # plat 0.4 had a verb that put runs into MLflow's bin with this tag
 TWIN = "plat.twin"  # of a duplicate in MLflow's bin: the MLflow id of the run that was kept
 BASE_TAG = "plat.summary.base_sha256"  # content hash of the base model that a run started from
 LARGEST = 1.7976931348623157e308  # MLflow's SQL stores keep infinity as this number

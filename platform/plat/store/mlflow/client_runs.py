@@ -156,7 +156,7 @@ def is_active(run: Run) -> bool:
 
 
 def is_archived(run: Run) -> bool:
-    """Return True if `plat archive` has put the run into MLflow's bin."""
+    """Return True if plat 0.4 has archived the run."""
     return not is_active(run) and ARCHIVED in run.data.tags
 
 

@@ -18,7 +18,6 @@ from plat.trainer.api import HEADLINE
 from plat.words.outcomes import INTERRUPTED, is_failure, is_result
 from plat.words.states import LeaseState, RunStatus
 
-IN_ARCHIVE = "in the archive"  # the reason of a run that is missing since `plat archive`
 STATES = tuple(status for status in RunStatus if status != RunStatus.PREPARING)
 
 

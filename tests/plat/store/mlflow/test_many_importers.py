@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 from contextlib import contextmanager
 
 import pytest
@@ -93,25 +92,21 @@ def test_what_killed_importers_left_twice_is_put_into_the_bin(make_home, recipe,
     backend.close()
 
 
-def test_gc_leaves_what_a_user_deleted_and_what_is_in_the_archive(plat, make_home, recipe):
-    home, items = make_home(), [recipe(number) for number in range(4)]
+def test_gc_leaves_what_a_user_deleted(plat, make_home, recipe):
+    home, items = make_home(), [recipe(number) for number in range(3)]
     for item in items:
         item.write(home)
     import_runs(home, home.store_uri())
     client = mlflow_client(home.store_uri())
     by_id = {run.data.tags["plat.id"]: run.info.run_id for run in client.search_runs(["1"], "tags.`plat.kind` = 'run'")}
-    mine, archived, _, twin = (by_id[item.id] for item in items)
+    mine, active, twin = (by_id[item.id] for item in items)
     client.delete_run(mine)
-    for item in items[1:3]:
-        assert plat("archive", item.id, "--yes", "--force", "--home", home.root)[0] == 0
     client.set_tag(twin, "plat.twin", "another")
     client.delete_run(twin)
-    shutil.rmtree(home.archived(items[2].id).root)
     code, _, err = plat("gc", "--dry-run", "--home", home.root)
-    assert code == 0 and "2 runs that plat left in MLflow's bin would be removed" in err
+    assert code == 0 and "1 run that plat left in MLflow's bin would be removed" in err
     code, _, err = plat("gc", "--home", home.root)
-    assert code == 0 and "2 runs that plat left in MLflow's bin removed" in err
+    assert code == 0 and "1 run that plat left in MLflow's bin removed" in err
     left = {run.info.run_id for run in client.search_runs(["1"], "tags.`plat.kind` = 'run'", run_view_type=3)}
-    assert left == {mine, archived}
+    assert left == {mine, active}
     assert plat("gc", "--home", home.root)[2] == ""
-    assert plat("archive", "--restore", "--home", home.root)[0] == 0
