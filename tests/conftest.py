@@ -21,12 +21,6 @@ settings.load_profile("ci" if os.environ.get("CI") else "by hand")
 os.environ.setdefault("PLAT_ALLOW_IMPORT", "1")
 
 
-@pytest.fixture(autouse=True, scope="session")
-def no_config_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """No test reads or changes the folders that the user trusts (`plat trust`)."""
-    os.environ["XDG_CONFIG_HOME"] = str(tmp_path_factory.mktemp("config"))
-
-
 OUTSIDE = Path(__file__).parent / "outside_paper"
 
 

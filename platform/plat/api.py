@@ -42,9 +42,6 @@ def _in_our_words(function: Callable[P, T]) -> Callable[P, T]:
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
         for name, value in inspect.signature(function).bind(*args, **kwargs).arguments.items():
             _check_argument(name, value)
-        from plat.app.trusting import begin_command
-
-        begin_command()
         try:
             return function(*args, **kwargs)
         except OSError as error:

@@ -14,7 +14,6 @@ from plat.errors import PlatError, SpecError, UnknownTrainer
 from plat.store.home import Home
 from plat.store.index.indexed_runs import descriptions, states
 from plat.store.run_directory.paths import RunPaths
-from plat.trainer import permission
 from plat.words.outcomes import PRUNED
 
 if TYPE_CHECKING:
@@ -74,7 +73,6 @@ def load_experiments(
         instead = without_file.format(home=home_option(Home.find(home)))
         what = "no experiment file named"
         raise SpecError(what, where="the command line", fix=f"name one, for example experiments/table4.yaml; {instead}")
-    permission.reads(files)
     for file in files:
         if file.exists() and not file.is_file() and not file.is_dir():  # reading a pipe could block forever
             what = "an experiment file must be a regular file"

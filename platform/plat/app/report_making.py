@@ -21,7 +21,6 @@ from plat.errors import PlatError
 from plat.planning.changed_code import other_versions
 from plat.store.disk.durable import replace_report
 from plat.store.home import Home
-from plat.trainer import permission
 from plat.trainer.plugins import published
 from plat.units import are, counted
 
@@ -169,7 +168,6 @@ class Tolerant:
             )
         loaded: list[Experiment] = []
         files = list(files)
-        permission.reads(files)  # before the first of them is read
 
         def load(file: Path) -> None:
             (experiment,) = load_experiments([str(file), *overrides], home=home, from_home=True)

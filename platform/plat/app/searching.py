@@ -13,7 +13,6 @@ from plat.app.messages import tell
 from plat.app.sweeping import Sweep, make_home, run_missing
 from plat.errors import SpecError
 from plat.processes.cores import usable_cores
-from plat.trainer import permission
 from plat.trainer.resources import Resources
 from plat.words.outcomes import PRUNED
 
@@ -40,7 +39,6 @@ def load_searches(arguments: Sequence[str] | None) -> list[Search]:
     if len(files) != 1:
         what = "`plat tune` takes one search file" + (f", and {len(files)} are named" if files else "")
         raise SpecError(what, where="the command line", fix="for example: plat tune sweeps/keep_rate.yaml")
-    permission.reads(files)
     searches = read_searches(files[0], overrides)
     if any(search.pruner.name == "asha" for search in searches):
         require_extra("ray", "the pruner asha", "pruner")

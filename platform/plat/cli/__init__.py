@@ -81,17 +81,14 @@ def _settings_of_one_call() -> Iterator[None]:
     """Reset global options, so that two calls in one process are independent."""
     from plat.cli.common import settings
     from plat.trainer.code_folders import restored
-    from plat.trainer.permission import begin_command
     from plat.trainer.plugins import ALLOW_IMPORT
 
     settings.verbose = False
-    begin_command()
     allowed = os.environ.get(ALLOW_IMPORT)
     try:
         with restored():
             yield
     finally:
-        begin_command()
         os.environ.pop(ALLOW_IMPORT, None)
         if allowed is not None:
             os.environ[ALLOW_IMPORT] = allowed

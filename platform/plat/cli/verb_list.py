@@ -34,7 +34,6 @@ VERBS = {
     "import": "Import the runs of bundles, or of CSV, TensorBoard, MLflow or W&B.",
     "options": "Explain options of runs, builders of reports and checks.",
     "ui": "Show the store on MLflow's web page.",
-    "trust": "Let the files of a folder name code.",
     "doctor": "Check what works on this machine.",
     "completion": "Print a script with which a shell completes commands.",
 }

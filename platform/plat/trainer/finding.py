@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import importlib
-import shlex
 from pathlib import Path
 from typing import Any
 
 from plat.errors import PluginError, SpecError, UnknownTrainer
 from plat.suggest import nearest, suggest
+from plat.switches import is_on
 from plat.trainer.api import TrainerSpec
 from plat.trainer.code_folders import check_beside, file_of, import_from
-from plat.trainer.permission import is_allowed, untrusted_folder
 from plat.trainer.plugins import ALLOW_IMPORT, load_plugin, published
 from plat.trainer.spec_check import wrong_field
 from plat.user_code import definition_of, user_code
@@ -22,10 +21,9 @@ def find_trainer(name: str, folder: Path | None = None) -> TrainerSpec:
 
     folder  the folder of the file that names it, in which the module may lie; None: where an earlier call looked
 
-    Raises UnknownTrainer if there is none, or if imports are not allowed (`plat.trainer.permission`): reading another
-    person's experiment file must not run code that is not installed as a plug-in. Raises PluginError if the trainer's
-    code cannot be imported, or its TrainerSpec is wrong. Raises SpecError if the list of trusted folders is damaged, or
-    if two folders have different modules of one name.
+    Raises UnknownTrainer if there is none, or if imports are not allowed (`--allow-import`): planning another person's
+    experiment file must not run code that is not installed as a plug-in. Raises PluginError if the trainer's code
+    cannot be imported, or its TrainerSpec is wrong. Raises SpecError if two folders have different modules of one name.
     """
     if ":" in name:
         return _import_trainer(name, folder)
@@ -37,13 +35,14 @@ def find_trainer(name: str, folder: Path | None = None) -> TrainerSpec:
 
 def _import_trainer(place: str, folder: Path | None) -> TrainerSpec:
     """Return a trainer that no installed package publishes: `package.module:ATTRIBUTE`."""
-    if not is_allowed():
+    name, _, attribute = place.partition(":")
+    if not is_on(ALLOW_IMPORT):
         raise UnknownTrainer(
-            f"the trainer {place!r} is not published by an installed package, and importing it would run its code",
-            fix=f"if you trust it: {_how_to_trust()}add --allow-import to one command (or set {ALLOW_IMPORT}=1); "
+            f"the trainer {place!r} is not published by an installed package, and importing it runs its code",
+            fix=f"if you trust it, add --allow-import: this command, also a plan, then runs the module {name} "
+            f"and what it imports ({ALLOW_IMPORT}=1 allows it for all commands); "
             "or publish it as an entry point of plat.trainers",
         )
-    name, _, attribute = place.partition(":")
     import_from(folder, name)
     title = f"cannot load the trainer {place!r}"
     try:
@@ -65,12 +64,6 @@ def _import_trainer(place: str, folder: Path | None) -> TrainerSpec:
     if folder is not None:
         check_beside(name, folder)
     return _checked(getattr(module, attribute), place)
-
-
-def _how_to_trust() -> str:
-    """Return the beginning of an advice: how to trust the first folder of this command's files that is not trusted."""
-    folder = untrusted_folder()
-    return "" if folder is None else f"`plat trust {shlex.quote(str(folder))}` once; or "
 
 
 def _checked(spec: Any, name: str) -> TrainerSpec:

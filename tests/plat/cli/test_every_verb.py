@@ -65,7 +65,6 @@ COMMANDS = {
     "options": ([], False),
     "ui": (["--help"], False),
     "doctor": ([], False),
-    "trust": ([], False),
     "completion": (["bash"], False),
     "base": (["list"], False),
     "sandbox": (["probe"], False),

@@ -15,7 +15,6 @@ from plat.cli.screen.output import tell
 from plat.errors import CheckpointError, PlatError, SpecError
 from plat.processes.cores import usable_cores
 from plat.store.home import Home
-from plat.trainer import permission
 from plat.units import counted
 
 if TYPE_CHECKING:
@@ -46,7 +45,6 @@ def list_bases(arguments: Arguments = None, home: HomeOption = None, as_json: Js
     files, overrides = split(arguments)
     wanted: dict[str, Wanted] = {}
     named = files or sorted(Path("experiments").glob("*.yaml"))
-    permission.reads(named)  # before the first of them is read
     for file in named:
         try:
             _add_bases(wanted, load_experiments([str(file), *overrides]))

@@ -22,7 +22,6 @@ from plat.spec.composition.pieces import group_options
 from plat.spec.composition.schema import Schema, schema_of, select
 from plat.spec.reading.other_names import hint
 from plat.suggest import suggest
-from plat.trainer import permission
 from plat.trainer.api import TrainerSpec
 from plat.trainer.finding import find_trainer
 from plat.trainer.plugins import load_plugin, published
@@ -89,7 +88,6 @@ def options(
 
     For example: plat options filter, plat options filter.rule, plat options peak_success_table
     """
-    permission.reads([permission.TYPED])
     known = [*_options_of(find_trainer(trainer, Path())), *_functions()]
     chosen = known if key is None else _named(key, known)
     if as_json:

@@ -13,7 +13,6 @@ from plat.cli.common import HomeOption, JsonOption, StealOption, StoreOption, pr
 from plat.cli.screen.conclusion import conclude
 from plat.errors import SpecError
 from plat.store.home import Home
-from plat.trainer import permission
 from plat.units import percent
 
 
@@ -44,7 +43,6 @@ def run(
         what = f"`plat run` takes options as KEY=VALUE, and {str(files[0])!r} has no ="
         fix = f"for example {key}={value or 'VALUE'}; a file is given to `plat sweep`"
         raise SpecError(what, where="the command line", fix=fix)
-    permission.reads([permission.TYPED])
     made = build_run(overrides)
     place = Home.find(home)
     asked = Sweep(place, place.store_uri(store), jobs=1, steal=steal)
