@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,10 @@ settings.register_profile("ci", derandomize=True, deadline=None)
 settings.register_profile("by hand", deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") else "by hand")
 
+
+# A shell starts background jobs, and `nohup` its command, with SIGINT ignored, and processes inherit that: in a test
+# Ctrl-C would then do nothing.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The toy trainer of tests/toy is named by its module, not published by an installed package.
 os.environ.setdefault("PLAT_ALLOW_IMPORT", "1")
