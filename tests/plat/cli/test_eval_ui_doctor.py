@@ -24,10 +24,21 @@ def test_ui_listens_on_this_machine_alone(plat, home, empty_store, monkeypatch):
     home.mkdir()
     shutil.copy(empty_store, home / "mlflow.db")
     monkeypatch.setenv("MLFLOW_HOST", "0.0.0.0")
-    commands = []
-    monkeypatch.setattr("os.execv", lambda program, command: commands.append(command) or sys.exit(0))
+    calls = []
+    monkeypatch.setattr("os.execve", lambda *call: calls.append(call) or sys.exit(0))
     plat("ui", "--port", "5931")
-    assert commands[0][commands[0].index("--host") + 1] == "127.0.0.1"
+    ((_, command, _),) = calls
+    assert command[command.index("--host") + 1] == "127.0.0.1"
+
+
+def test_the_command_of_ui_which_every_user_can_see_has_no_password(plat, home, monkeypatch):
+    (home / "runs").mkdir(parents=True)
+    calls = []
+    monkeypatch.setattr("os.execve", lambda *call: calls.append(call) or sys.exit(0))
+    plat("ui", "--port", "5932", "--store", "postgresql://me:s3cret@127.0.0.1:9/db")
+    ((_, command, environment),) = calls
+    assert "s3cret" not in " ".join(command)
+    assert environment["MLFLOW_BACKEND_STORE_URI"] == "postgresql://me:s3cret@127.0.0.1:9/db"
 
 
 @pytest.fixture

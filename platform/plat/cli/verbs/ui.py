@@ -43,13 +43,14 @@ def ui(
     page = f"http://{HOST}:{port}" + _runs_page(uri)
     _check_port(port)
     quiet()
-    command = [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", uri, "--workers", "1"]
+    command = [sys.executable, "-m", "mlflow", "ui", "--workers", "1"]
     command += ["--host", HOST, "--port", str(port)]  # explicit, because MLFLOW_HOST could make the page public
     artifacts = artifact_root(uri)
     if artifacts:
         command += ["--default-artifact-root", artifacts]
     print(f"MLflow on {shown_uri(uri)}: {page} (Ctrl-C ends it)", flush=True)
-    os.execv(sys.executable, command)
+    # Every user of the machine can read the command, and nobody else the environment: a password may be in the URI.
+    os.execve(sys.executable, command, {**os.environ, "MLFLOW_BACKEND_STORE_URI": uri})
 
 
 def _check_there_is_one(uri: str) -> None:

@@ -6,25 +6,44 @@ import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from plat.errors import StoreError
 from plat.suggest import suggest
 
 ARTIFACTS = "mlartifacts"  # the folder of the artifacts, beside a SQLite file
 KINDS = ("sqlite", "postgresql", "mysql", "mssql", "http", "https", "databricks", "file")
-_USER_INFO = re.compile(r"(?P<scheme>\b[a-zA-Z][\w+.-]*://)(?P<userinfo>[^/\s?#]*)@")
+# To the last @: a password that was not written with %2F, %23 and %3F has /, # or ? in it.
+_USER_INFO = re.compile(r"(?P<scheme>\b[a-zA-Z][\w+.-]*://)(?P<userinfo>\S*)@")
 _PARAMETER = re.compile(r"(?i)(?P<name>[?&;](?:\w*passw(?:or)?d|pwd|\w*token|\w*secret|\w*key|sig)=)[^&#;\s]+")
 MOST_FORGOTTEN = 50  # runs named in one command: a longer one is hard to paste
 
 
 def check_kind(uri: str) -> None:
-    """Raise StoreError if the scheme of a URI is not in `KINDS`, for example if misspelt; text without `://` passes."""
+    """Raise StoreError if the scheme of a URI is not in `KINDS`, or its password makes it unreadable.
+
+    Text without `://` passes. The message has no part of the password.
+    """
     kind, colon, _ = uri.partition("://")
     name = kind.partition("+")[0].lower()
     if colon and name not in KINDS:
         raise StoreError(
             f"unknown kind of store {name!r}", where=mask_passwords(uri), fix=suggest(name, KINDS, "one of")
         )
+    if colon and name not in ("sqlite", "file") and not _is_readable(uri):
+        what = "the address of the store cannot be read: its password has a character with a meaning in addresses"
+        fix = "write / as %2F, # as %23, ? as %3F and @ as %40 in the password; a port is a number"
+        raise StoreError(what, where=mask_passwords(uri), fix=fix)
+
+
+def _is_readable(uri: str) -> bool:
+    """Return True if the address has a port that is a number, or none, and no @ outside of the user's part."""
+    try:
+        parts = urlsplit(uri)
+        parts.port  # noqa: B018 - raises ValueError for one that is no number
+    except ValueError:
+        return False
+    return "@" in parts.netloc or not any("@" in part for part in (parts.path, parts.query, parts.fragment))
 
 
 def mask_passwords(text: str) -> str:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 import pytest
 
 from plat.cli import main
+from plat.errors import StoreError
+from plat.store.home import Home
 from plat.store.mlflow.uri import mask_passwords, shown_uri
 
 
@@ -18,6 +22,9 @@ from plat.store.mlflow.uri import mask_passwords, shown_uri
         ("https://me:s3cret@host", "https://me:***@host"),
         ("https://host/?access_token=s3cret#x", "https://host/?access_token=***#x"),
         ("http://127.0.0.1:5000", "http://127.0.0.1:5000"),
+        ("postgresql://me:s3/cret@host/db", "postgresql://me:***@host/db"),
+        ("postgresql://me:s3#cr?et@host:1/db", "postgresql://me:***@host:1/db"),
+        ("https://me:12/s3cret@host", "https://me:***@host"),
         ("sqlite:////tmp/a:b@c/mlflow.db", "sqlite:////tmp/a:b@c/mlflow.db"),
     ],
 )
@@ -25,6 +32,18 @@ def test_a_uri_is_shown_without_its_password(uri, shown):
     assert shown_uri(uri) == shown
     if not uri.startswith("sqlite"):
         assert mask_passwords(f"cannot reach {uri}, sorry") == f"cannot reach {shown}, sorry"
+
+
+@pytest.mark.parametrize("password", ["s3/cret", "s3#cret", "s3?cret", "12/3", "12#3", "12?3", "[s3", "s3]"])
+@pytest.mark.parametrize("scheme", ["postgresql", "mysql+pymysql", "https"])
+def test_a_password_that_makes_an_address_unreadable_is_refused_without_it(password, scheme, tmp_path):
+    uri = f"{scheme}://me:{password}@127.0.0.1:9/db"
+    with pytest.raises(StoreError, match="cannot be read") as refused:
+        Home(tmp_path).store_uri(uri)
+    assert password not in str(refused.value) and refused.value.where == f"{scheme}://me:***@127.0.0.1:9/db"
+    for written in (quote(password, safe=""), "plain"):
+        good = f"{scheme}://me:{written}@127.0.0.1:9/db?sslmode=on"
+        assert Home(tmp_path).store_uri(good) == good
 
 
 SMALL = "title: A test\nbase: {scale: smoke}\nmatrix:\n  task: [frozenlake]\n  seed: [0]\n"
@@ -37,7 +56,7 @@ VERBS = ["sync", "doctor", "sweep", "report", "claims", "run", "retry", "ui"]
 def test_no_verb_shows_the_password_of_a_store(verb, scheme, tmp_path, monkeypatch, capfd):
     """Every verb that takes a store, on one that does not answer. The sweep says so before anything is trained."""
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    monkeypatch.setattr("os.execv", lambda *_: None)
+    monkeypatch.setattr("os.execve", lambda *_: None)
     (tmp_path / "small.yaml").write_text(SMALL)
     (tmp_path / "home" / "runs").mkdir(parents=True)
     arguments = {"sweep": ["small.yaml"], "report": ["small.yaml"], "claims": ["small.yaml"]}
