@@ -108,6 +108,10 @@ class Home:
         """Return True if the folder is a home: it has a home.json or a folder `runs`."""
         return (self.root / "home.json").is_file() or self.runs.is_dir()
 
+    def holds(self, path: Path) -> bool:
+        """Return True if the folder of a path really lies in the home: no link on the way leads out of it."""
+        return Path(os.path.realpath(path.parent)).is_relative_to(os.path.realpath(self.root))
+
     def job_log(self, job: str) -> Path:
         """Return the path of the log of a job that is not a run, e.g. of "prepare:embedded:<key>"."""
         return self.logs / f"{_file_name(job)}.txt"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 
 import pytest
@@ -99,3 +100,28 @@ def test_caches_only_when_asked_for_and_never_under_a_running_run(home):
         assert "caches" not in kinds(home, caches=True)
     assert remove_garbage(garbage(home, caches=True)) >= 1000 and not base.exists()
     assert toy_run().id in home.run_ids()
+
+
+@pytest.mark.parametrize("name", ["preparations", "cache", "reports", "runs", "logs", "cache/bases"])
+def test_what_a_link_leads_to_outside_of_the_home_is_not_listed(home, tmp_path, name):
+    outside = tmp_path / "outside"
+    for path in ("aa/prepare-x.txt", ".tmp-old/x", "x.json", "prepare-y.txt", "aa/.tmp-z"):
+        (outside / path).parent.mkdir(parents=True, exist_ok=True)
+        (outside / path).write_text("mine")
+    for path in (outside, *outside.rglob("*")):
+        os.utime(path, (1, 1))
+    place = home.root / name
+    if place.is_dir():
+        shutil.rmtree(place)
+    place.parent.mkdir(exist_ok=True)
+    place.symlink_to(outside)
+    before = sorted(outside.rglob("*"))
+    remove_garbage(garbage(home, caches=True))
+    assert sorted(outside.rglob("*")) == before
+
+
+def test_a_link_to_a_folder_in_the_home_is_followed(home):
+    (home.root / "elsewhere").mkdir()
+    (home.root / "elsewhere" / "x.json").write_text("damaged")
+    home.preparations.symlink_to(home.root / "elsewhere")
+    assert [item.path.name for item in garbage(home)] == ["x.json"]

@@ -9,6 +9,7 @@ from runner_runs import make
 from store_dump import dump
 from toy_runs import comparable
 
+from plat.errors import HomeError
 from plat.runner.execution import execute
 from plat.store.cleaning.removal import remove_runs
 from plat.store.home import Home
@@ -83,3 +84,15 @@ def test_a_home_without_a_store(tmp_path):
     execute(home, run.id)
     remove_runs(home, home.store_uri(), [run])
     assert not run.root.exists() and not home.database.exists()
+
+
+@pytest.mark.parametrize("of", ["run", "shard"])
+def test_a_run_outside_of_the_home_is_not_removed_through_a_link(two, tmp_path, of):
+    home, uri, (first, second) = two
+    place = first.root if of == "run" else first.root.parent
+    shutil.move(place, tmp_path / "outside")
+    place.symlink_to(tmp_path / "outside")
+    before = dump(uri), sorted((tmp_path / "outside").rglob("*"))
+    with pytest.raises(HomeError, match="outside of the home"):
+        remove_runs(home, uri, [second, first])
+    assert (dump(uri), sorted((tmp_path / "outside").rglob("*"))) == before and second.result.exists()

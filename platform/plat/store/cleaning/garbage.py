@@ -43,7 +43,8 @@ class Garbage:
 def garbage(home: Home, *, caches: bool = False) -> list[Garbage]:
     """List the files and folders in a home that can be removed, ordered by kind.
 
-    `caches` adds the caches, unless a run or a preparation has a process or may have one.
+    `caches` adds the caches, unless a run or a preparation has a process or may have one. What a link leads to outside
+    of the home is never listed.
     """
     runs = home.all_runs()
     of_done = sorted(_of_done_runs(runs), key=lambda item: item[0], reverse=True)  # checkpoints before artifacts
@@ -51,7 +52,7 @@ def garbage(home: Home, *, caches: bool = False) -> list[Garbage]:
     active = {path.stem for path in _entries(home.preparations)} - {path.stem for _, path in _preparations(home)}
     if caches and not active and not any(lease.state(run) in HELD for run in runs):
         listed += [("caches", path) for kind in _entries(home.cache) for path in _entries(kind)]
-    return [Garbage(kind, path, _size(path)) for kind, path in listed]
+    return [Garbage(kind, path, _size(path)) for kind, path in listed if home.holds(path)]
 
 
 def remove_garbage(items: list[Garbage]) -> int:

@@ -16,9 +16,14 @@ from plat.store.run_directory.paths import RunPaths
 def remove_runs(home: Home, uri: str, runs: Sequence[RunPaths]) -> None:
     """Delete these runs, their checkpoints and their MLflow runs.
 
-    Raises LeaseHeld if a process works on one or may do so; then nothing is deleted. Raises StoreError or HomeError if
-    the store or the home cannot be changed; then some runs may be deleted.
+    Raises LeaseHeld if a process works on one or may do so, and HomeError if a link leads to one outside of the home;
+    then nothing is deleted. Raises StoreError or HomeError if the store or the home cannot be changed; then some runs
+    may be deleted.
     """
+    for run in runs:
+        if run.root.is_symlink() or not home.holds(run.root):
+            what = "a link leads to this run, which lies outside of the home"
+            raise HomeError(what, where=str(run.root), fix="remove it where it lies, and then the link")
     with contextlib.ExitStack() as stack:
         for run in runs:
             held = lease.take(run)  # no process can start the run meanwhile
