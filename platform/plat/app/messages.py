@@ -45,6 +45,17 @@ def tell(text: str) -> None:
     logger.log(level, rest if colon and kind in (*LEVELS, "note") else text)
 
 
+class _Waiting(logging.Handler):
+    """Print what a command waits for (`plat.store.disk.durable.locked`), inside `printed_by`."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if _printers:
+            tell(f"note: {record.getMessage()}")
+
+
+logging.getLogger("plat.waiting").addHandler(_Waiting())
+
+
 class Telling(io.StringIO):
     """A text stream that gives each line to `tell`."""
 

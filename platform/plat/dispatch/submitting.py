@@ -122,6 +122,8 @@ def submitter_may_live(submission: Submission) -> bool:
         is_free = probe_lock(submission.lock)  # None: the file system has no locks
     except FileNotFoundError:
         return False
+    except PermissionError:
+        is_free = None  # a user outside of the group cannot ask
     if is_free is False:
         return True
     if by is None:

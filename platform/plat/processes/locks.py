@@ -5,14 +5,26 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import stat
 from pathlib import Path
 
 NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)  # of a file system without locks
 
 
-def open_lock(path: Path, mode: int = 0o666) -> int:
-    """Return a descriptor of a lock file, creating the file if it is missing. Raises OSError."""
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, mode)
+# Whoever can read a lock file can lock it, and so stop the others: that is left to the owner and the group.
+LOCK_MODE = 0o660
+
+
+def open_lock(path: Path, mode: int = LOCK_MODE) -> int:
+    """Return a descriptor of a lock file, creating the file if it is missing. Raises OSError.
+
+    A file of this user that all users may read, as earlier versions made it, is closed to others.
+    """
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, mode)
+    status = os.fstat(handle)
+    if status.st_mode & 0o007 and status.st_uid == os.geteuid():
+        os.fchmod(handle, stat.S_IMODE(status.st_mode) & ~0o007)
+    return handle
 
 
 def take_lock(handle: int, *, shared: bool = False, wait: bool = False) -> bool | None:

@@ -9,20 +9,26 @@ import contextlib
 import hashlib
 import itertools
 import json
+import logging
 import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from plat.errors import HomeError, PlatError, os_errors_as
 from plat.plain_files import NotRegular, read_json_value
-from plat.processes.locks import NO_LOCKS
+from plat.processes.locks import LOCK_MODE, NO_LOCKS
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 CHECKSUM = "checksum"  # the key in a JSON file
 SCRATCH = ".tmp-"  # the names of files and folders that are not whole yet begin with it
 AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of Linux, in fcntl.h and fs.h
+PATIENCE = 2.0  # seconds after which it is said what is waited for
 _count = itertools.count()
+waiting = logging.getLogger("plat.waiting")
 
 
 def scratch_name(path: Path) -> Path:
@@ -223,25 +229,25 @@ def locked(path: Path, timeout: float | None = None, busy: PlatError | None = No
     On a file system without locks, the lock is a file `<name>.exclusive` beside it. If the process that created that
     file was of this machine and is gone, the file is removed.
 
-    timeout  seconds to wait while another process holds the lock; None waits without a limit
+    timeout  seconds to wait while another process holds the lock; None waits without a limit. After PATIENCE seconds
+             the logger `plat.waiting` gets a line that names the file
     busy     error to raise after that time; None raises a HomeError that names the file
 
     Raises HomeError if the file cannot be opened.
     """
-    from filelock import BaseFileLock, FileLock, SoftFileLock, Timeout
+    from filelock import FileLock, SoftFileLock, Timeout
 
-    seconds = -1.0 if timeout is None else timeout  # -1: filelock's spelling of "wait without a limit"
-    lock: BaseFileLock = FileLock(path, fallback_to_soft=False)
+    lock: BaseFileLock = FileLock(path, mode=LOCK_MODE, fallback_to_soft=False)
     fix = "make it a writable file, or choose another home (--home DIR)"
     with os_errors_as(HomeError, "cannot lock a file of the home directory", path, fix):
         try:
             try:
-                lock.acquire(seconds)
+                _acquire(lock, path, timeout)
             except (OSError, NotImplementedError) as error:
                 if isinstance(error, OSError) and error.errno not in NO_LOCKS:
                     raise
                 lock = SoftFileLock(path.with_name(f"{path.name}.exclusive"))
-                lock.acquire(seconds)
+                _acquire(lock, path, timeout)
         except Timeout as error:
             wait = HomeError("another process holds the lock", where=str(path), fix="wait for it to end")
             raise busy or wait from error
@@ -249,3 +255,16 @@ def locked(path: Path, timeout: float | None = None, busy: PlatError | None = No
         yield
     finally:
         lock.release()
+
+
+def _acquire(lock: BaseFileLock, path: Path, timeout: float | None) -> None:
+    """Acquire a lock within `timeout` seconds (None: without a limit). Raises filelock's Timeout."""
+    from filelock import Timeout
+
+    try:
+        lock.acquire(PATIENCE if timeout is None else min(timeout, PATIENCE))
+    except Timeout:
+        if timeout is not None and timeout <= PATIENCE:
+            raise
+        waiting.warning("waiting for another process, which holds the lock %s", path)
+        lock.acquire(-1.0 if timeout is None else timeout - PATIENCE)

@@ -13,7 +13,6 @@ from plat.errors import RunError
 from plat.runner.execution import execute
 from plat.store.bundle.run import read_run, write_run
 from plat.store.cleaning.garbage import garbage, remove_garbage
-from plat.store.cleaning.removal import archive_runs, archived_runs, restore_runs
 from plat.store.disk.durable import remove_scratch
 from plat.store.home import Home
 from plat.store.run_directory.artifact_files import artifacts_of, check_artifacts, damage, save_artifact
@@ -116,15 +115,11 @@ def test_its_hash_is_in_the_result_and_travels_without_it(home, run, tmp_path):
     assert json.loads(imported.result.read_text())["summary"] == summary and not imported.attempt(2).artifacts.exists()
 
 
-def test_it_is_collected_archived_and_copied_with_the_run(home, run, tmp_path):
+def test_it_is_collected_and_copied_with_the_run(home, run, tmp_path):
     first, last = (artifacts_of(run.attempt(number))["model"] for number in (1, 2))
     assert [(item.kind, item.path) for item in garbage(home)] == [("artifacts", first.path)]
     remove_garbage(garbage(home))
     assert not artifacts_of(run.attempt(1)) and damage(last.path) == ""
-    archive_runs(home, home.store_uri(None), [run])
-    (archived,) = archived_runs(home)
-    assert damage(artifacts_of(archived.attempt(2))["model"].path) == ""
-    restore_runs(home, home.store_uri(None), [archived])
     shutil.copytree(home.root, tmp_path / "copy")
     copied = artifacts_of(Home(tmp_path / "copy").run(run.id).attempt(2))["model"]
     assert copied.sha256 == last.sha256 and damage(copied.path) == damage(last.path) == ""
