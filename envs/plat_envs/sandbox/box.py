@@ -33,6 +33,7 @@ class Box:
 
     def __init__(self, level: str, limits: Limits) -> None:
         self.level, self.limits = level, limits
+        self._is_interrupted = False
         self._start()
 
     def _start(self) -> None:
@@ -89,6 +90,8 @@ class Box:
             message = self._receive()
             wall = time.monotonic() - started
             exchange.drain()
+        if not message and self._is_interrupted:
+            raise BadEnvironment("the box was ended from another thread")
         if not message:
             words = self._last_words()
             self.close()
@@ -116,6 +119,12 @@ class Box:
         assert self._process.stderr is not None
         said = self._process.stderr.read().decode("utf-8", "replace").strip().splitlines()
         return f": {said[-1]}" if said else ""
+
+    def interrupt(self) -> None:
+        """End what runs in the box, from another thread: its `run_each` raises BadEnvironment."""
+        self._is_interrupted = True
+        with contextlib.suppress(OSError):
+            self._control.shutdown(socket.SHUT_RDWR)  # the launcher ends its child and leaves
 
     def close(self) -> None:
         """End every process of the box."""

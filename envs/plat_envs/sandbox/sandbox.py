@@ -6,15 +6,19 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from plat_envs.environment_errors import BadEnvironment
 from plat_envs.sandbox import levels
+from plat_envs.sandbox.box import Box
 from plat_envs.sandbox.compare import same_output, same_value
 from plat_envs.sandbox.program import Call, Grade, Limits, Outcome, Program, Test
 
 Tests = Sequence[Test | Call]
 Job = tuple[Program, Sequence[bytes]]
 FIX = "mend the problem's tests"
+SLEEPS = 0.1  # share of the wall-clock time below which a program that hangs does not use the processor
+MOST_SLEEPERS = 32  # such programs at once
 
 
 class Sandbox:
@@ -84,35 +88,49 @@ class Sandbox:
     def _run_all(self, jobs: Sequence[Job]) -> list[list[Outcome]]:
         """Run jobs, several at once; then, alone, what ran out of wall-clock time, as load may be the reason."""
         runs: list[list[Outcome]] = [[] for _ in jobs]
-        left = iter(range(len(jobs)))  # the workers share it
-        workers = min(self._workers, len(jobs))
-        with ThreadPoolExecutor(max(1, workers)) as pool:
-            works = [pool.submit(self._work, jobs, runs, left) for _ in range(workers)]
-            try:
-                for work in works:
-                    work.result()
-            finally:
-                list(left)  # after an error or Ctrl-C, the other workers find nothing more to do
-        hung = [number for number, outcomes in enumerate(runs) if outcomes and outcomes[-1].status == "wall"]
-        firsts = [runs[number].pop() for number in hung]
-        if hung:
-            self._work(jobs, runs, iter(hung))
-        for number, first in zip(hung, firsts, strict=True):
+        self._share(jobs, runs, range(len(jobs)), self._workers)
+        firsts = {number: outcomes.pop() for number, outcomes in enumerate(runs) if outcomes and _hangs(outcomes[-1])}
+        # Those that sleep use no processor, so they do not slow each other down.
+        asleep = [number for number, first in firsts.items() if first.cpu_seconds < SLEEPS * first.wall_seconds]
+        self._share(jobs, runs, asleep, MOST_SLEEPERS)
+        self._share(jobs, runs, [number for number in firsts if number not in asleep], 1)
+        for number, first in firsts.items():
             # It hangs without load, too. Its other tests would only take the same time.
             outcomes = runs[number]
             outcomes += [outcomes[-1] if outcomes else first] * (len(jobs[number][1]) - len(outcomes))
         return runs
 
-    def _work(self, jobs: Sequence[Job], runs: list[list[Outcome]], numbers: Iterator[int]) -> None:
+    def _share(self, jobs: Sequence[Job], runs: list[list[Outcome]], numbers: Sequence[int], workers: int) -> None:
+        """Run what is left of these jobs, at most `workers` at once. An error or Ctrl-C ends all of them at once."""
+        left = iter(numbers)  # the workers share it
+        boxes: list[Any] = []
+        with ThreadPoolExecutor(max(1, workers)) as pool:
+            works = [pool.submit(self._work, jobs, runs, left, boxes) for _ in range(min(workers, len(numbers)))]
+            try:
+                for work in works:
+                    work.result()
+            except BaseException:
+                list(left)  # the other workers find nothing more to do
+                for box in boxes:
+                    if isinstance(box, Box):
+                        box.interrupt()
+                raise
+
+    def _work(self, jobs: Sequence[Job], runs: list[list[Outcome]], numbers: Iterator[int], boxes: list[Any]) -> None:
         """Run what is left of jobs in one box, each up to the first test that runs out of wall-clock time."""
         with levels.open_box(self.level, self.limits, self._url) as box:
+            boxes.append(box)
             for number in numbers:
                 program, stdins = jobs[number]
                 outcomes = runs[number]
                 for outcome in box.run_each(program, stdins[len(outcomes) :]):
                     outcomes.append(outcome)
-                    if outcome.status == "wall":
+                    if _hangs(outcome):
                         break
+
+
+def _hangs(outcome: Outcome) -> bool:
+    return outcome.status == "wall"
 
 
 def _bytes(text: str, where: str) -> bytes:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import platform
+import signal
+import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -218,3 +222,30 @@ def test_what_a_run_records(level):
     facts = Sandbox(level, for_language_model=True).provenance()
     means = {"namespaces": "bubblewrap", "landlock": "landlock"}[level]
     assert facts["level"] == level and facts["python"] == platform.python_version() and facts[means]
+
+
+def test_ctrl_c_ends_a_program_that_sleeps(tmp_path):
+    """Long before its wall-clock limit of four minutes, and nothing of it is left."""
+    program = tmp_path / "sleeps_in_a_box.py"
+    program.write_text("import time\ntime.sleep(1000)\n")
+    command = [sys.executable, "-m", "plat", "sandbox", "run", str(program), "--level", "landlock", "--seconds", "60"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    sleeping = ["ps", "-o", "pid=", "--ppid"]
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        launchers = subprocess.run([*sleeping, str(process.pid)], capture_output=True, text=True).stdout.split()
+        if launchers and subprocess.run([*sleeping, launchers[0]], capture_output=True, text=True).stdout.split():
+            break
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    assert "interrupted" in process.communicate(timeout=60)[1] and process.returncode == 130
+    assert not [pid for pid in launchers if os.path.exists(f"/proc/{pid}")]
+
+
+def test_programs_that_sleep_and_honest_ones_are_graded_together():
+    sleeper, honest = Program("import time; time.sleep(1000)"), Program("print(input())")
+    tests = [Test("a", "a\n"), Test("b", "b\n")]
+    sandbox = Sandbox(limits=Limits(cpu_seconds=1, wall_seconds=0.5), workers=2)
+    grades = sandbox.grade_all([(sleeper, tests), (honest, tests), (sleeper, tests), (sleeper, tests), (honest, tests)])
+    assert [grade.passed for grade in grades] == [[False] * 2, [True] * 2, [False] * 2, [False] * 2, [True] * 2]
+    assert {outcome.status for grade in grades[::2][:1] for outcome in grade.outcomes} == {"wall"}
