@@ -74,6 +74,7 @@ def in_namespaces() -> list[str]:
             for parent in reversed(Path(path).parents[:-1]):
                 command += ["--perms", "0755", "--dir", str(parent)]  # as a parent, it would be as closed as here
             command += ["--ro-bind", path, path]
+    command += ["--perms", "0755", "--dir", "/dev"]  # as the parent of a device, only root could enter it
     for device in DEVICES:
         command += ["--dev-bind", device, device]
     command += ["--ro-bind", str(INSIDE), f"{ROOT_OF_BOX}/plat_envs/sandbox/inside", "--dir", "/tmp"]
