@@ -93,12 +93,14 @@ def download(names: list[str], folder: Path, python: str) -> None:
     target += [word for platform in PLATFORMS for word in ("--platform", platform)]
     without_wheel = []
     for one in wanted:
-        done = subprocess.run([*pip, "download", "-q", "--no-deps", *target, "-d", str(folder), one])
-        if done.returncode:
+        command = [*pip, "download", "-q", "--no-deps", *target, "-d", str(folder), one]
+        if subprocess.run(command, capture_output=True).returncode:
             without_wheel.append(one)
     for one in without_wheel:
         print(f"{one} has no wheel for that machine: building one", flush=True)
-        subprocess.run([*pip, "wheel", "-q", "--no-deps", "-w", str(folder), one], check=True)
+        done = subprocess.run([*pip, "wheel", "-q", "--no-deps", "-w", str(folder), one], capture_output=True)
+        if done.returncode:
+            raise SystemExit(f"error: no wheel of {one}: {done.stderr.decode(errors='replace').strip()}")
     for wheel in folder.glob("*.whl"):
         if (
             "cp" in (tag := wheel.stem.split("-")[-3])
@@ -134,6 +136,10 @@ def main() -> None:
     parser.add_argument("--python", default="3.12", help="the machine's Python [%(default)s]")
     parser.add_argument("--part", type=int, default=40, help="largest size of a part in MiB [%(default)s]")
     given = parser.parse_args()
+    if given.part < 1:
+        parser.error("--part: at least 1 MiB")
+    if not given.bare.is_file():
+        parser.error(f"--bare: {given.bare} is no file")
     for old in (given.out / "tree", given.out / "wheels", *given.out.glob("part-*")):
         shutil.rmtree(old, ignore_errors=True)
     tree, wheels = given.out / "tree", given.out / "wheels"

@@ -77,6 +77,7 @@ class Store:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.list: dict[str, Any] = _read_list(folder / LIST) or {"python": "", "parts": 0, "files": []}
+        self.problems: list[str] = []  # of joining files
 
     def take(self, part: Path) -> list[str]:
         """Copy the sound pieces of a part; return what is wrong with the part, a line for each problem."""
@@ -87,13 +88,15 @@ class Store:
             return [f"{part}: of another pack than the parts before: empty {self.folder}, or send parts of one pack"]
         if not self.list["files"]:
             self.folder.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(part / LIST, self.folder / LIST)
+            arriving = self.folder / f"{LIST}.arriving"
+            shutil.copyfile(part / LIST, arriving)
+            arriving.rename(self.folder / LIST)
             self.list = listed
         problems = []
         for file in listed["files"]:
             for piece in file["pieces"]:
                 source, target = part / piece["name"], self._piece(piece)
-                if target.exists() or self._file(file).exists() or not source.exists():
+                if target.exists() or self._file(file).exists() or not source.is_file():
                     continue
                 if sha256(source) != piece["sha256"]:
                     problems.append(
@@ -118,9 +121,11 @@ class Store:
                     for piece in pieces:
                         with piece.open("rb") as stream:
                             shutil.copyfileobj(stream, out)
-                if sha256(joining) != file["sha256"]:
-                    raise ValueError(f"{path.name}: the joined pieces have another hash than the list says")
-                joining.rename(path)
+                is_whole = sha256(joining) == file["sha256"]
+                if is_whole:
+                    joining.rename(path)
+                else:
+                    self.problems.append(f"{path.name}: its pieces were damaged after they came: send them again")
                 for piece in pieces:
                     piece.unlink()
             if path.exists():
@@ -151,7 +156,9 @@ def _read_list(path: Path) -> dict[str, Any] | None:
     try:
         listed: dict[str, Any] = json.loads(path.read_text())
         names = [entry["name"] for file in listed["files"] for entry in (file, *file["pieces"])]
-        sound = names and listed["python"] and listed["parts"] and all(Path(name).name == name for name in names)
-        return listed if sound else None
+        facts = [piece["part"] + piece["bytes"] for file in listed["files"] for piece in file["pieces"]]
+        hashes = [entry["sha256"] for file in listed["files"] for entry in (file, *file["pieces"])]
+        sound = bool(facts and hashes and listed["python"] and listed["parts"])
+        return listed if sound and all(Path(name).name == name and name != ".." for name in names) else None
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -8,13 +8,14 @@ Steps run in the order below, each in a process with a time limit. A step writes
 later call measures only what is missing. A step whose packages have not arrived waits; the others go on. OUT gets
 `results.tar.gz` (a JSON file and a log for each step, of all calls) and `run.log` (what this call printed).
 
-Ends with 0 if every step is done, with 3 if one failed, waits or was cut off, with 2 for bad input. Standard library
-only, for any Python 3.
+Ends with 0 if every step is done, with 3 if one failed, waits, was cut off or left something out, with 2 for bad input.
+Standard library only, for Python 3.11 or later; the wheels are for one version of it.
 """
 
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import os
 import signal
@@ -26,6 +27,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from machine import machine, versions
 from parts import Store
 
 HERE = Path(__file__).resolve().parent
@@ -33,11 +35,11 @@ TREE = HERE.parents[1]
 # name -> limit in seconds on a GPU, limit with --tiny, the modules that the step imports beside those of the machine
 STEPS: dict[str, tuple[int, int, tuple[str, ...]]] = {
     "models": (60, 60, ("plat", "transformers")),
-    "embedded": (90, 200, ("plat", "mlflow", "pytest")),
-    "rate": (60, 60, ("plat", "datasets")),
-    "verl_grpo": (140, 180, ("verl", "ray", "transfer_queue")),
-    "verl_ppo": (100, 120, ("verl", "ray", "transfer_queue")),
-    "saving": (60, 60, ("plat", "datasets")),
+    "embedded": (120, 300, ("plat", "mlflow", "pytest")),
+    "rate": (110, 90, ("plat", "datasets")),
+    "verl_grpo": (220, 270, ("verl", "ray", "transfer_queue")),
+    "verl_ppo": (170, 180, ("verl", "ray", "transfer_queue")),
+    "saving": (120, 90, ("plat", "datasets")),
     "free": (0, 0, ("plat", "mlflow")),
 }
 LEAST = 15.0  # seconds that must be left for a step to start
@@ -57,6 +59,8 @@ class Call:
         self.steps.mkdir(parents=True, exist_ok=True)
         given.out.mkdir(parents=True, exist_ok=True)
         self.log = (given.out / "run.log").open("w")
+        self.lock = (self.folder / "lock").open("w")
+        fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # two calls at once would take each other's files
         self.child: subprocess.Popen[bytes] | None = None
 
     def say(self, text: str) -> None:
@@ -88,24 +92,13 @@ class Call:
     def pack_results(self) -> None:
         """Write `results.tar.gz` into the folder OUT: what every step has measured and logged so far."""
         target = self.given.out / "results.tar.gz"
-        with tarfile.open(target.with_suffix(".part"), "w:gz") as archive:
-            for path in sorted(self.steps.iterdir()):
-                archive.add(path, path.name)
-        target.with_suffix(".part").replace(target)
-
-
-def machine(device: str) -> dict[str, Any]:
-    """Return what runs the steps: the device's name, its driver and memory, cores, and the version of Python."""
-    facts: dict[str, Any] = {"device": device, "cores": os.cpu_count(), "python": sys.version.split()[0]}
-    if device == "cuda":
-        query = ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
         try:
-            answer = subprocess.run(query, capture_output=True, text=True, timeout=30, check=True).stdout
-            name, driver, memory = (word.strip() for word in answer.splitlines()[0].split(","))
-            facts |= {"name": name, "driver": driver, "memory": memory}
-        except (OSError, subprocess.SubprocessError, ValueError, IndexError):
-            facts["problem"] = "nvidia-smi names no GPU"
-    return facts
+            with tarfile.open(target.with_suffix(".part"), "w:gz") as archive:
+                for path in sorted(self.steps.iterdir()):
+                    archive.add(path, path.name)
+            target.with_suffix(".part").replace(target)
+        except OSError as error:
+            print(f"{target} cannot be written: {error}; the results are in {self.steps}", flush=True)
 
 
 def install(call: Call, store: Store) -> None:
@@ -120,26 +113,24 @@ def install(call: Call, store: Store) -> None:
     new = [path for path in store.files() if path.name not in installed]
     if not new:
         return
-    started = time.monotonic()
-    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--no-compile", "--upgrade"]
-    pip += ["--disable-pip-version-check", "--no-warn-script-location", "--target", str(call.site)]
-    done = subprocess.run([*pip, *map(str, new)], capture_output=True, text=True)
-    if done.returncode:
-        call.say(f"the parts could not be installed: {done.stderr.strip().splitlines()[-1:]}")
-        return
-    mark.write_text(json.dumps([*installed, *(path.name for path in new)]))
+    started, problem = time.monotonic(), pip_install(call, new)
+    if problem:  # one bad file must not hold up the others
+        found = {path: pip_install(call, [path]) for path in new}
+        new = [path for path, problem in found.items() if not problem]
+        for problem in filter(None, found.values()):
+            call.say(problem)
     subprocess.run([sys.executable, "-m", "compileall", "-q", "-j", "0", str(call.site)], capture_output=True)
+    mark.write_text(json.dumps([*installed, *(path.name for path in new)]))
     call.say(f"installed {len(new)} packages in {time.monotonic() - started:.0f} s")
 
 
-def versions(call: Call) -> str:
-    """Return the versions of the packages that decide what is measured."""
-    found = []
-    for name in ("torch", "transformers", "plat", "ray", "verl"):
-        ask = [sys.executable, "-c", f"import importlib.metadata as m; print(m.version({name!r}))"]
-        if answer := subprocess.run(ask, capture_output=True, text=True, env=call.environment()).stdout.strip():
-            found.append(f"{name} {answer}")
-    return ", ".join(found)
+def pip_install(call: Call, wheels: list[Path]) -> str:
+    """Install wheels into the folder of the kit; return why that failed, "" if it did not."""
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--no-compile", "--upgrade"]
+    pip += ["--disable-pip-version-check", "--no-warn-script-location", "--target", str(call.site)]
+    done = subprocess.run([*pip, *map(str, wheels)], capture_output=True, text=True)
+    lines = done.stderr.strip().splitlines()
+    return f"{wheels[0].name} cannot be installed: {lines[-1] if lines else 'pip failed'}" if done.returncode else ""
 
 
 def lacking(call: Call, modules: tuple[str, ...]) -> list[str]:
@@ -158,6 +149,13 @@ def read(path: Path) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def write(path: Path, record: dict[str, Any]) -> None:
+    """Write a record, whole or not at all."""
+    writing = path.with_suffix(".writing")
+    writing.write_text(json.dumps(record, indent=1))
+    writing.replace(path)
+
+
 def run_step(call: Call, name: str) -> bool:
     """Run one step unless it is done; say how it ended, in one line. Return whether it is done."""
     path, given = call.steps / f"{name}.json", call.given
@@ -173,7 +171,8 @@ def run_step(call: Call, name: str) -> bool:
         call.say(f"{name}: not started, {max(0, call.left()):.0f} s are left of {given.seconds}")
         return False
     command = [sys.executable, "-m", f"steps.{name}", "--device", given.device, "--folder", str(call.folder)]
-    command += ["--tiny"] * given.tiny + (["--experiment", str(given.experiment)] if name == "free" else [])
+    command += ["--tiny"] * given.tiny + ["--seconds", str(int(min(limit, call.left())))]
+    command += ["--experiment", str(given.experiment)] if name == "free" else []
     started, seconds = time.monotonic(), min(limit, call.left())
     with (call.steps / f"{name}.log").open("ab") as log:
         call.child = subprocess.Popen(
@@ -187,9 +186,7 @@ def run_step(call: Call, name: str) -> bool:
     _cut_log(call.steps / f"{name}.log")
     state, reason = _state(code, read(path), seconds)
     spent = round(before.get("seconds", 0) + time.monotonic() - started, 1)
-    path.write_text(
-        json.dumps({**read(path), "step": name, "state": state, "reason": reason, "seconds": spent}, indent=1)
-    )
+    write(path, {**read(path), "step": name, "state": state, "reason": reason, "seconds": spent})
     call.pack_results()
     call.say(f"{name}: {state} after {time.monotonic() - started:.0f} s" + (f": {reason}" if reason else ""))
     return state == "done"
@@ -197,14 +194,16 @@ def run_step(call: Call, name: str) -> bool:
 
 def _state(code: int | None, record: dict[str, Any], seconds: float) -> tuple[str, str]:
     """Return the state of a step that has ended, and the reason on one line."""
-    measured = record.get("measured", {})
+    found = record.get("measured")
+    pairs = found.items() if isinstance(found, dict) else ()
+    measured = {name: value for name, value in pairs if isinstance(value, dict)}
     wrong = [f"{name}: {value['error']}" for name, value in measured.items() if "error" in value]
     skipped = [f"{name}: {value['skipped']}" for name, value in measured.items() if "skipped" in value]
     if code is None:
         return "cut off", f"{seconds:.0f} s were over; {len(measured)} measurements are kept"
     if code or wrong:
         return "failed", "; ".join(wrong) or f"exit code {code}: see its log"
-    return "done", "; ".join(f"left out {text}" for text in skipped)
+    return ("left out", "; ".join(skipped)) if skipped else ("done", "")
 
 
 def _cut_log(path: Path) -> None:
@@ -214,13 +213,27 @@ def _cut_log(path: Path) -> None:
         path.write_bytes(b"[the beginning is left out]\n" + text)
 
 
-def take_earlier(archive: Path, steps: Path) -> None:
-    """Unpack the results of calls on a machine that is gone, unless this one has its own."""
-    with tarfile.open(archive) as packed:
-        for member in packed.getmembers():
-            target, stream = steps / Path(member.name).name, packed.extractfile(member)
-            if stream is not None and not target.exists():
-                target.write_bytes(stream.read())
+def take_earlier(archive: Path, call: Call) -> str:
+    """Unpack the results of calls on a machine that is gone, unless this one has its own; return what is wrong.
+
+    The models of that machine are gone, too, so its step `models` is not taken.
+    """
+    wanted = {f"{name}.{end}" for name in STEPS if name != "models" for end in ("json", "log")}
+    try:
+        with tarfile.open(archive) as packed:
+            content = {}
+            for member in packed.getmembers():
+                if member.name in wanted | {"machine.json"} and (stream := packed.extractfile(member)) is not None:
+                    content[member.name] = stream.read()
+        of = json.loads(content.pop("machine.json"))
+        if (of["device"], of["tiny"]) != (call.given.device, call.given.tiny):
+            return f"{archive} has results of another device or size"
+    except (OSError, EOFError, KeyError, TypeError, ValueError, tarfile.TarError) as error:
+        return f"{archive} is no archive of results ({type(error).__name__}: {error})"
+    for name, data in content.items():
+        if not (call.steps / name).exists():
+            (call.steps / name).write_bytes(data)
+    return ""
 
 
 def arguments() -> argparse.Namespace:
@@ -243,30 +256,58 @@ def arguments() -> argparse.Namespace:
             parser.error(f"{path} does not exist")
     if given.experiment is not None:
         given.experiment = given.experiment.resolve()
+        if not given.experiment.is_file():
+            parser.error(f"--experiment: {given.experiment} is no file")
+    elif "free" in (given.only or ()):
+        parser.error("--only free: name a file with --experiment")
     return given
 
 
 def main() -> int:
     given = arguments()
-    call = Call(given)
+    try:
+        call = Call(given)
+    except BlockingIOError:
+        print(f"another call uses {given.folder}: wait for its end, or name another --folder")
+        return 2
+    except OSError as error:
+        print(f"cannot write: {error}; name other places with --folder and --out")
+        return 2
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, call.stop)
-    facts = machine(given.device)
+    try:
+        return all_steps(call)
+    except OSError as error:  # a full disk, most likely
+        call.end_child()
+        print(f"the call ends early: {error}; what was measured is in {call.steps}")
+        call.pack_results()
+        return 3
+
+
+def all_steps(call: Call) -> int:
+    """Take what has come, install it, and run the steps; return the exit code."""
+    given, facts = call.given, machine(call.given.device)
     call.say(", ".join(f"{name} {value}" for name, value in facts.items()))
+    if "problem" in facts:
+        call.say("there is no GPU to run on: --device cpu --tiny tries the kit")
+        return 2
     known = read(call.steps / "machine.json")
     if known.get("device", given.device) != given.device or known.get("tiny", given.tiny) != given.tiny:
         call.say(f"{call.folder} has results of another device or size: name another --folder")
         return 2
-    if given.earlier is not None:
-        take_earlier(given.earlier, call.steps)
+    if given.earlier is not None and (problem := take_earlier(given.earlier, call)):
+        call.say(problem)
+        return 2
     store = Store(call.folder / "parts")
     for part in given.part:
         for problem in store.take(part):
             call.say(problem)
     install(call, store)
-    facts |= {"packages": versions(call), "tiny": given.tiny, "command": " ".join(sys.argv)}
-    (call.steps / "machine.json").write_text(json.dumps(facts, indent=1))
+    facts |= {"packages": versions(call.environment()), "tiny": given.tiny, "command": " ".join(sys.argv)}
+    write(call.steps / "machine.json", facts)
     call.say(f"packages: {facts['packages']}")
+    for problem in store.problems:
+        call.say(problem)
     if missing := store.missing():
         call.say(f"part {', '.join(map(str, missing))} of {store.list['parts']} has not come yet")
     wanted = [name for name in given.only or STEPS if name != "free" or given.experiment is not None]

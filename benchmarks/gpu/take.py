@@ -33,14 +33,20 @@ def results_of(archives: list[Path]) -> dict[str, dict[str, Any]]:
             with tarfile.open(archive) as packed:
                 files = {name: packed.extractfile(name) for name in packed.getnames() if name.endswith(".json")}
                 records = {Path(name).stem: json.load(stream) for name, stream in files.items() if stream}
-        except (OSError, tarfile.TarError, ValueError) as error:
+        except (OSError, EOFError, tarfile.TarError, ValueError) as error:
             raise ValueError(f"{archive} is no archive of results: {error}") from error
-        if "machine" not in records:
-            raise ValueError(f"{archive} does not say which machine it is of")
+        if "machine" not in records or not all(map(_is_record, records.values())):
+            raise ValueError(f"{archive} has no machine, or a record that the kit has not written")
         for name, record in records.items():
             if name == "machine" or record.get("state") == "done" or found.get(name, {}).get("state") != "done":
                 found[name] = record
     return found
+
+
+def _is_record(record: Any) -> bool:
+    """Return True for a JSON object whose measurements are objects, too."""
+    measured = record.get("measured", {}) if isinstance(record, dict) else None
+    return isinstance(measured, dict) and all(isinstance(one, dict) for one in measured.values())
 
 
 def page_of(found: dict[str, dict[str, Any]]) -> str:
@@ -137,7 +143,8 @@ def rows_of(found: dict[str, dict[str, Any]]) -> str:
             against = f"square matrix products: {shown(one['tflops'] / one['share_of_matrix_rate'])} TFLOP/s"
             ratio = f"{one['share_of_matrix_rate']:.3f}x"
             rows.append((f"embedded trainer, {name}, an iteration", f"{shown(one['tflops'])} TFLOP/s", against, ratio))
-    for precision, one in found.get("saving", {}).get("measured", {}).items():
+    saving = found.get("saving", {}).get("measured", {})
+    for precision, one in saving.items():
         for share in ("0.75", "0.5", "0.25"):
             if f"iteration, {share}" in one:
                 mine, whole = one[f"iteration, {share}"], one["iteration, 1"]
@@ -158,12 +165,12 @@ def rows_of(found: dict[str, dict[str, Any]]) -> str:
     )
 
 
-def written(page: Path, content: str) -> None:
-    """Replace the region of a page. Raises ValueError if it has none."""
+def written(page: Path, content: str) -> str:
+    """Return the text of a page with another content of its region. Raises ValueError if it has none."""
     text = page.read_text()
     if not REGION.search(text):
         raise ValueError(f"{page} has no region <!-- gpu -->")
-    page.write_text(REGION.sub(lambda match: match[1] + content + match[2], text))
+    return REGION.sub(lambda match: match[1] + content + match[2], text)
 
 
 def main() -> int:
@@ -174,9 +181,10 @@ def main() -> int:
         if found["machine"].get("device") != "cuda" or found["machine"].get("tiny"):
             print(page_of(found), rows_of(found), "This was a rehearsal: no page is written.", sep="\n\n")
             return 0
-        written(DOCS / "gpu.md", page_of(found))
-        written(DOCS / "benchmarks.md", rows_of(found))
-    except ValueError as error:
+        pages = {DOCS / "gpu.md": page_of(found), DOCS / "benchmarks.md": rows_of(found)}
+        for page, text in {page: written(page, content) for page, content in pages.items()}.items():
+            page.write_text(text)
+    except (ValueError, KeyError, TypeError, ZeroDivisionError) as error:
         print(f"error: {error}\n  fix: name results.tar.gz of benchmarks/gpu/run.py", file=sys.stderr)
         return 2
     print("docs/gpu.md and docs/benchmarks.md are written: read them, and commit")

@@ -13,6 +13,7 @@ from torch.profiler import profile
 
 from plat.spec.expansion.experiment import build_run, config_object
 from plat.trainer.api import State
+from plat.trainer.embedded.device import set_up
 from plat.trainer.embedded.spec import SPEC
 from plat.trainer.embedded.train import _Run
 from trainers.operations import MatrixProduct, Operations
@@ -78,8 +79,10 @@ def mean_of_faster_half(seconds: list[float]) -> float:
 
 
 def quiet_run(overrides: tuple[str, ...], cache: Path) -> _Run:
-    """Return a run of the embedded trainer that writes nothing."""
-    return _Run(config_object(build_run(overrides), SPEC), NoIO(cache))
+    """Return a run of the embedded trainer that writes nothing, in the mode in which runs compute."""
+    config = config_object(build_run(overrides), SPEC)
+    set_up(config)
+    return _Run(config, NoIO(cache))
 
 
 def embedded_steps(overrides: tuple[str, ...], cache: Path, steps: int = STEPS) -> dict[str, float]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from random_models import SHAPES, folder_of
 from trainers.embedded import QUIET, quiet_run
 from trainers.operations import Operations
 
+from plat.trainer.embedded.device import set_up
 from steps.step import GIB, Step
 
 TASK = (
@@ -24,23 +26,31 @@ TASK = (
 )
 BATCH = (
     *("train.prompts=8", "train.group_size=16", "task.response_tokens=80"),
-    *("train.mini_batches=4", "train.micro_batch=16"),
+    *("train.mini_batches=4", "train.micro_batch=8"),
 )
 TINY_BATCH = ("train.prompts=4", "train.group_size=2", "task.response_tokens=4", "train.mini_batches=1")
-NEEDED = {"0.1 M": 2, "100 M": 12, "494 M": 40}  # GiB of the card
-ITERATIONS = {False: 2, True: 1}  # timed, after one that warms up; by --tiny
+NEEDED = {"0.1 M": 2, "100 M": 15, "494 M": 50}  # GiB of the card
+PRECISIONS = ("bfloat16", "float32")  # the quicker one first
+ITERATIONS = 1  # timed, after one that warms up
 
 
 def main() -> None:
     step = Step("rate")
-    torch.set_num_threads(2 if step.tiny else 8)
-    for precision in ("float32", "bfloat16"):
+    prepare(step)
+    for precision in PRECISIONS:
         halved = precision == "bfloat16"
         step.measure(f"matrix rate, {precision}", partial(matrix_rate, step, precision), bfloat16=halved)
     for size in SHAPES:
-        for precision in ("float32", "bfloat16"):
+        for precision in PRECISIONS:
             work = partial(rate, step, size, precision)
             step.measure(f"{size}, {precision}", work, NEEDED[size], bfloat16=precision == "bfloat16")
+
+
+def prepare(step: Step) -> None:
+    """Compute as a run does: with its threads and, on a GPU, in deterministic forms."""
+    torch.set_num_threads(2 if step.tiny else 8)
+    config: Any = SimpleNamespace(device=step.device, threads=torch.get_num_threads())
+    set_up(config)
 
 
 def synchronize(step: Step) -> None:
@@ -81,7 +91,7 @@ def rate(step: Step, size: str, precision: str) -> dict[str, Any]:
     """Return tokens a second of rollouts and updates, TFLOP/s and their share of the matrix rate, and peak memory."""
     run = quiet_run(options(step, size, precision), step.folder / "cache")
     run._iterate()
-    iterations = ITERATIONS[step.tiny]
+    iterations = ITERATIONS
     played, play = [], run.collector.rollout
 
     def counted(*arguments: Any) -> Any:

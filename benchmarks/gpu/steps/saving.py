@@ -1,13 +1,13 @@
 """Measure what the filter saves of an iteration of the embedded trainer at 494 M parameters, by the share it keeps.
 
-One run takes turns between shares of .25, .5, .75 and 1 of the prompts, one iteration each, in a new random order for
-every round. Prompts are kept at random: rewards of random weights have no spread to rank them by, and the cost does not
+One run takes turns between shares of .25, .5, .75 and 1 of the prompts, one iteration each, in another order for every
+round. Prompts are kept at random: rewards of random weights have no spread to rank them by, and the cost does not
 depend on which are kept. A ratio is the median over rounds of (seconds at this share / seconds with every prompt).
 """
 
 from __future__ import annotations
 
-import random
+import gc
 import time
 from dataclasses import replace
 from functools import partial
@@ -16,46 +16,60 @@ from typing import Any
 
 from trainers.embedded import quiet_run
 
-from steps.rate import NEEDED, options, synchronize
+from steps.rate import NEEDED, options, prepare, synchronize
 from steps.step import Step
 
-SHARES = (1.0, 0.75, 0.5, 0.25)
-SECONDS = {False: 35.0, True: 10.0}  # of the rounds, by --tiny
+SHARES = (1.0, 0.5, 0.75, 0.25)
+PRECISIONS = {"bfloat16": (3, SHARES), "float32": (2, SHARES[:2])}  # rounds, and the shares of a round
 SIZE = "494 M"
+PARTS = ("rollout", "update", "iteration")
 
 
 def main() -> None:
     step = Step("saving")
-    for precision in ("bfloat16", "float32"):
-        work = partial(saving, step, precision, SECONDS[step.tiny] / 2)
-        step.measure(precision, work, NEEDED[SIZE], bfloat16=precision == "bfloat16")
+    prepare(step)
+    for precision, (most, shares) in PRECISIONS.items():
+        names = [f"{precision}, round {number}" for number in range(1, most + 1)]
+        if all(map(step.has, names)):
+            continue
+        if step.unable(NEEDED[SIZE], bfloat16=precision == "bfloat16"):
+            step.measure(names[0], dict, NEEDED[SIZE], bfloat16=precision == "bfloat16")
+            continue
+        run = quiet_run((*options(step, SIZE, precision), "filter=random"), step.folder / "cache")
+        run._iterate()  # warms up, in every process
+        for number, name in enumerate(names):
+            turned = shares[number:] + shares[:number]
+            step.measure(name, partial(one_round, step, run, turned))
+            if done := [step.measured[one] for one in names if step.has(one)]:
+                step.measured[precision] = ratios(done, shares)
+        step.keep()
+        del run
+        gc.collect()
 
 
-def saving(step: Step, precision: str, seconds: float) -> dict[str, Any]:
-    """Return seconds of rollout, update and whole iteration at each share, and the ratios to keeping every prompt."""
-    run = quiet_run((*options(step, SIZE, precision), "filter=random"), step.folder / "cache")
-    filters = {share: replace(run.config.filter, value=share) for share in SHARES}
-    run._iterate()  # warms up
-    taken: dict[float, list[dict[str, float]]] = {share: [] for share in SHARES}
-    until, shuffle = time.monotonic() + seconds, random.Random(0)
-    while not taken[1.0] or time.monotonic() < until:
-        for share in shuffle.sample(SHARES, len(SHARES)):
-            run.config = replace(run.config, filter=filters[share])
-            synchronize(step)
-            started = time.perf_counter()
-            run._iterate()
-            synchronize(step)
-            metrics = run.book.io.metrics[-1]
-            parts = {part: metrics[f"time/{part}"] for part in ("rollout", "update")}
-            taken[share].append(
-                {**parts, "iteration": time.perf_counter() - started, "kept": metrics["filter/kept_prompts"]}
-            )
-    result: dict[str, Any] = {"rounds": len(taken[1.0])}
-    for share, rows in taken.items():
-        for name in ("rollout", "update", "iteration"):
-            ratios = [row[name] / whole[name] for row, whole in zip(rows, taken[1.0], strict=True)]
-            result[f"{name}, {share:g}"] = {"seconds": median(row[name] for row in rows), "ratio": median(ratios)}
-        result[f"kept prompts, {share:g}"] = rows[0]["kept"]
+def one_round(step: Step, run: Any, shares: tuple[float, ...]) -> dict[str, Any]:
+    """Make an iteration at each share; return their seconds, and the number of prompts that were kept."""
+    taken = {}
+    for share in shares:
+        run.config = replace(run.config, filter=replace(run.config.filter, value=share))
+        synchronize(step)
+        started = time.perf_counter()
+        run._iterate()
+        synchronize(step)
+        metrics = run.book.io.metrics[-1]
+        seconds = {part: metrics[f"time/{part}"] for part in ("rollout", "update")}
+        seconds["iteration"] = time.perf_counter() - started
+        taken[f"{share:g}"] = {**seconds, "kept": metrics["filter/kept_prompts"]}
+    return taken
+
+
+def ratios(rounds: list[dict[str, Any]], shares: tuple[float, ...]) -> dict[str, Any]:
+    """Return the median seconds at each share, and the median ratio to keeping every prompt in the same round."""
+    result: dict[str, Any] = {"rounds": len(rounds)}
+    for share in (f"{share:g}" for share in shares):
+        for part in PARTS:
+            each = [one[share][part] / one["1"][part] for one in rounds]
+            result[f"{part}, {share}"] = {"seconds": median(one[share][part] for one in rounds), "ratio": median(each)}
     return result
 
 

@@ -22,21 +22,27 @@ from steps.step import Step
 from steps.verl_options import MEMORY, options
 
 ITERATIONS = {False: 3, True: 8}  # by --tiny, where an iteration takes hardly longer than a kill
+SHOWN = ("mi/", "actor/", "rollout/")  # metrics
 PATIENCE = 400.0  # seconds for the second iteration; the step's limit comes first
 
 
 def main() -> None:
     step = Step("verl_grpo")
     home = Home(step.folder / "home-verl")
-    step.measure("three iterations of GRPO, killed and resumed", lambda: killed_and_resumed(step, home), MEMORY, True)
-    shutil.rmtree(home.root, ignore_errors=True)  # checkpoints of gigabytes
-
-
-def killed_and_resumed(step: Step, home: Home) -> dict[str, Any]:
-    """Return seconds of the start, the kill, the resume and each iteration, and the metrics of the last one."""
     chosen = [*options(step, "grpo", ITERATIONS[step.tiny], mi_every=1), "filter=top_p"]
     paths = home.run(build_run(chosen).id)
     command = [sys.executable, "-m", "plat", "run", *chosen, "--home", str(home.root)]
+    if not step.has("killed"):
+        shutil.rmtree(home.root, ignore_errors=True)  # of a call that was cut off
+    step.measure("killed", lambda: killed(paths, command), MEMORY, True)
+    if step.has("killed"):
+        step.measure("resumed", lambda: resumed(paths, command), MEMORY, True)
+    if step.has("resumed"):
+        shutil.rmtree(home.root, ignore_errors=True)  # checkpoints of gigabytes
+
+
+def killed(paths: RunPaths, command: list[str]) -> dict[str, Any]:
+    """Start the run and kill it after the checkpoint of the second iteration; return the seconds of its parts."""
     started = time.monotonic()
     process = subprocess.Popen(command)
     try:
@@ -44,24 +50,37 @@ def killed_and_resumed(step: Step, home: Home) -> dict[str, Any]:
         _wait_for_checkpoint(paths, process)
     finally:
         _kill(paths, process)
-    killed_at = max(_steps(paths))
-    began = time.monotonic()
-    subprocess.run(command, check=True)
-    by_attempt = [_events(attempt.events) for attempt in paths.attempts()]
-    last = {name: value for step_metrics in by_attempt[-1].values() for name, value in step_metrics.items()}
     return {
         "seconds until the first iteration's metrics": first,
-        "step at the kill": killed_at,
-        "seconds of the resumed attempt": time.monotonic() - began,
-        "first step after the resume": min(by_attempt[-1]),
-        "steps": sorted({number for metrics in by_attempt for number in metrics}),
-        "seconds of iterations": {
-            str(number): one["time/step"] for part in by_attempt for number, one in part.items() if "time/step" in one
-        },
-        "metrics": {
-            name: value for name, value in sorted(last.items()) if name.startswith(("mi/", "actor/", "rollout/"))
-        },
+        "step at the kill": max(_steps(paths)),
+        "seconds of iterations": _seconds(paths),
     }
+
+
+def resumed(paths: RunPaths, command: list[str]) -> dict[str, Any]:
+    """Give the same command again; return where it went on, the seconds of its parts, and its last metrics."""
+    began = time.monotonic()
+    before = len(paths.attempts())
+    subprocess.run(command, check=True)
+    if len(paths.attempts()) == before:
+        raise RuntimeError("the run was over before it was killed: there was nothing to resume")
+    newest = _events(paths.attempts()[-1].events)
+    last = {name: value for metrics in newest.values() for name, value in metrics.items()}
+    return {
+        "seconds of the resumed attempt": time.monotonic() - began,
+        "first step after the resume": min(newest),
+        "last step": max(newest),
+        "seconds of iterations": _seconds(paths),
+        "metrics": {name: value for name, value in sorted(last.items()) if name.startswith(SHOWN)},
+    }
+
+
+def _seconds(paths: RunPaths) -> dict[str, float]:
+    """Return step -> seconds of its iteration, of all attempts."""
+    found = {}
+    for attempt in paths.attempts():
+        found |= {str(at): one["time/step"] for at, one in _events(attempt.events).items() if "time/step" in one}
+    return found
 
 
 def _kill(paths: RunPaths, process: subprocess.Popen[bytes]) -> None:

@@ -48,7 +48,7 @@ def main() -> None:
     with running_trainer(config, files, io.status) as trainer:
         run = _Run(config, io, trainer, files)
         step.measure("start", lambda: {"seconds": time.monotonic() - started})
-        step.measure("iteration that warms up", partial(iteration, run, every))
+        iteration(run, every)  # warms up, in every process
         for number in range(1, ROUNDS + 1):
             order = (every, half) if number % 2 else (half, every)
             step.measure(f"round {number}", partial(both, run, order, every))

@@ -210,14 +210,103 @@ def test_results_of_another_device_are_not_mixed(tree, tmp_path):
     assert done.returncode == 2 and "another device or size" in done.stdout
 
 
-def test_results_of_a_machine_that_is_gone_are_continued(tree, tmp_path):
+def test_results_of_a_machine_that_is_gone_are_continued_and_its_models_are_made_anew(tree, tmp_path):
     fast(tree)
-    call(tree, "--only", "models")
+    call(tree, "--only", "models", "--only", "embedded")
     archive = shutil.copy(tree / "build" / "gpu" / "out" / "results.tar.gz", tmp_path)
     shutil.rmtree(tree / "build")
     fast(tree)
     _, said = call(tree, "--earlier", archive)
-    assert "models: done before" in said and "models one" not in worked(tree)
+    assert "embedded: done before" in said and "models: done after" in said and "embedded one" not in worked(tree)
+
+
+@pytest.mark.parametrize("harm", ["text", "cut", "no machine", "other device", "no object"])
+def test_an_archive_that_does_not_fit_is_refused_in_one_line(tree, tmp_path, harm):
+    archive = tmp_path / "earlier.tar.gz"
+    records = {
+        "machine": {"device": "cuda" if harm == "other device" else "cpu", "tiny": True},
+        "embedded": {"state": "done"},
+    }
+    if harm == "no machine":
+        del records["machine"]
+    if harm == "no object":
+        records["machine"] = [1]
+    with tarfile.open(archive, "w:gz") as packed:
+        for name, record in records.items():
+            (tmp_path / f"{name}.json").write_text(json.dumps(record))
+            packed.add(tmp_path / f"{name}.json", f"{name}.json")
+    if harm in ("text", "cut"):
+        archive.write_bytes(b"hello" if harm == "text" else archive.read_bytes()[:150])
+    code, said = call(tree, "--earlier", archive)
+    assert code == 2 and str(archive) in said and "Traceback" not in said and "models" not in said
+
+
+def test_two_calls_at_once_are_refused(tree):
+    process = start(tree)
+    _until(lambda: (work_of(tree) / "worked.txt").exists() and "embedded two" in worked(tree))
+    code, said = call(tree)
+    assert code == 2 and "another call uses" in said
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=30)
+
+
+def test_a_step_that_leaves_something_out_is_tried_again(tree):
+    fast(tree)
+    (tree / "benchmarks" / "gpu" / "steps" / "rate.py").write_text(
+        STEP.format(name="rate", body="pass").replace(
+            'step.measure("two"',
+            'step.unable = lambda *_: "" if (step.folder / "card").exists() else "no card"\nstep.measure("two"',
+        )
+    )
+    code, said = call(tree)
+    assert code == 3 and "rate: left out after" in said and "two: no card" in said
+    (work_of(tree) / "card").touch()
+    call(tree)
+    assert results(tree)["rate"]["state"] == "done" and worked(tree).count("rate one") == 1
+
+
+def test_without_a_gpu_nothing_is_called_done(tree):
+    command = [sys.executable, str(tree / "benchmarks" / "gpu" / "run.py"), "--device", "cuda"]
+    environment = {**os.environ, "PATH": os.path.dirname(sys.executable)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 2 and "there is no GPU to run on" in done.stdout
+
+
+@pytest.mark.parametrize("place", ["--out", "--folder"])
+def test_a_place_that_cannot_be_written_is_one_line(tree, tmp_path, place):
+    (tmp_path / "file").write_text("")
+    code, said = call(tree, place, tmp_path / "file" / "below")
+    assert code == 2 and "cannot write" in said and "Traceback" not in said
+
+
+def test_a_damaged_record_of_a_step_is_made_anew(tree):
+    fast(tree)
+    (work_of(tree) / "steps").mkdir()
+    for name, text in (("models", ""), ("rate", "[]"), ("saving", '{"measured": {"one": 3}}')):
+        (work_of(tree) / "steps" / f"{name}.json").write_text(text)
+    call(tree)
+    assert {name: results(tree)[name]["state"] for name in BODIES} == dict.fromkeys(BODIES, "done")
+
+
+def test_a_wheel_that_pip_refuses_holds_up_no_other(tree, tmp_path):
+    fast(tree)
+    bad = tmp_path / "bad-1.0-cp27-none-any.whl"
+    shutil.copy(wheel(tmp_path, "bad", 10), bad)
+    parts = write_parts([bad, wheel(tmp_path, "good_one", 10)], tmp_path / "parts", 80000, THIS)
+    _, said = call(tree, "--part", parts[0])
+    assert "bad-1.0-cp27-none-any.whl cannot be installed" in said and "installed 1 packages" in said
+    assert (work_of(tree) / "site" / "good_one.py").exists()
+
+
+def test_a_piece_that_was_damaged_after_it_came_is_asked_for_again(tree, parts):
+    fast(tree)
+    call(tree, "--part", parts[0], "--only", "models")
+    (piece,) = (work_of(tree) / "parts" / "pieces").iterdir()
+    piece.write_bytes(piece.read_bytes()[:-1] + b"x")
+    _, said = call(tree, "--part", parts[1])
+    assert "its pieces were damaged after they came: send them again" in said and "models: done before" in said
+    _, said = call(tree, "--part", parts[0], "--part", parts[1], "--part", parts[2])
+    assert "has not come yet" not in said
 
 
 def _until(true: object, seconds: float = 60.0) -> None:
