@@ -7,8 +7,10 @@ import json
 import socket
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import ip_address
 from socketserver import TCPServer
 from typing import Any
+from urllib.parse import urlsplit
 
 from plat_envs.environment_errors import BadEnvironment
 from plat_envs.retrieval.batching import Batcher
@@ -68,12 +70,16 @@ class Handler(BaseHTTPRequestHandler):
     server: Server
 
     def do_GET(self) -> None:
+        if self._is_foreign():
+            return
         if self.path == "/health":
             self._send(200, self.server.pages.health())
         else:
             self._send(404, {"error": "there are POST /retrieve and GET /health"})
 
     def do_POST(self) -> None:
+        if self._is_foreign():
+            return
         length = self.headers.get("Content-Length", "")
         if not length.isdecimal() or int(length) > MOST_BYTES:
             self.close_connection = True  # its body is not read
@@ -91,6 +97,23 @@ class Handler(BaseHTTPRequestHandler):
             print(f"a request failed: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
             self._send(500, {"error": f"{type(error).__name__}: {error}"})
 
+    def _is_foreign(self) -> bool:
+        """Refuse a request that a page in a browser makes, and return True for it.
+
+        Browsers name the page's origin. A page whose name was made to lead to this machine (DNS rebinding) names that
+        as the host, so a server that listens for this machine alone answers under its own names alone.
+        """
+        try:
+            host = urlsplit(f"//{self.headers.get('Host', '')}").hostname or ""
+        except ValueError:  # a bracket that is not closed
+            host = "?"
+        own = host in ("", "localhost") or _is_loopback(host)
+        if self.headers.get("Origin") is None and (own or not _is_loopback(str(self.server.server_address[0]))):
+            return False
+        self.close_connection = True  # a body is not read
+        self._send(403, {"error": "requests of web pages, and under other names than this machine's own, are refused"})
+        return True
+
     def _send(self, status: int, content: dict[str, Any]) -> None:
         body = json.dumps(content).encode()
         self.send_response(status)
@@ -103,6 +126,13 @@ class Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *arguments: Any) -> None:
         """Print nothing for a request."""
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 class Server(ThreadingHTTPServer):

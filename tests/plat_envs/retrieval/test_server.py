@@ -195,3 +195,26 @@ def test_an_address_at_which_it_cannot_listen(words_server, host, port, option):
     with pytest.raises(BadEnvironment, match="cannot listen") as caught:
         Server(words_server.pages, host, words_server.server_port if port is None else port)
     assert caught.value.fix.startswith(option)
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"Host": "localhost:1"}, 200),
+        ({"Host": "[::1]:1"}, 200),
+        ({"Host": "evil.example.com"}, 403),
+        ({"Host": "127.0.0.1.evil.example.com"}, 403),
+        ({"Origin": "http://evil.example.com"}, 403),
+        ({"Origin": "null", "Content-Type": "text/plain"}, 403),
+        ({"Host": "[evil"}, 403),
+    ],
+)
+def test_no_page_in_a_browser_reaches_the_server(words_server, headers, status):
+    """A foreign page names its origin; one whose name leads to this machine names itself as the host."""
+    for method, path, body in (("GET", "/health", None), ("POST", "/retrieve", b'{"query": "a"}')):
+        connection = http.client.HTTPConnection("127.0.0.1", words_server.server_port, timeout=30)
+        connection.request(method, path, body, headers)
+        answer = connection.getresponse()
+        assert answer.status == status, answer.read()
+        connection.close()
