@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -89,27 +89,31 @@ def test_too_few_instances_prove_nothing(plat: Any, tmp_path: Path) -> None:
     assert code == 3 and "undecided" in out
 
 
-def test_a_killed_command_leaves_no_builder(home: Path) -> None:
+def building(home: Path) -> tuple[subprocess.Popen[str], list[psutil.Process]]:
+    """Start a build that takes long, and return the command and the processes that build."""
     command = [sys.executable, "-m", "plat", "base", "build", "model.base.seed=77", "--home", str(home)]
-    parent = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
-
-    def builders() -> list[int]:
-        return [pid for pid in map(int, children.read_text().split()) if b"spawn_main" in cmdline(pid)]
-
+    parent = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     wait_for(lambda: any((home / "cache" / "bases").glob(".v2-*")))  # a build has begun
-    alive = builders()
-    parent.send_signal(signal.SIGTERM)
-    parent.wait(10)
-    assert alive
-    wait_for(lambda: not any(b"spawn_main" in cmdline(pid) for pid in alive))
+    return parent, psutil.Process(parent.pid).children()
 
 
-def cmdline(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
+def test_a_killed_command_leaves_no_builder_and_no_semaphore(home: Path) -> None:
+    before = set(Path("/dev/shm").glob("sem.mp-*"))
+    parent, builders = building(home)
+    parent.kill()
+    parent.communicate(timeout=30)
+    assert builders
+    wait_for(lambda: not any(process.is_running() and process.status() != "zombie" for process in builders))
+    assert set(Path("/dev/shm").glob("sem.mp-*")) <= before
+
+
+def test_a_killed_builder_is_one_sentence(home: Path) -> None:
+    parent, builders = building(home)
+    for process in builders:
+        process.kill()
+    said = parent.communicate(timeout=60)[1]
+    assert parent.returncode == 2 and "ended with SIGKILL" in said and "--jobs" in said
+    assert "mistake in plat" not in said and "Traceback" not in said
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,14 @@ def signal_when_parent_ends(number: int) -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number)
 
 
+def signal_name(number: int) -> str:
+    """Return the name of a signal, for example "SIGTERM"; "signal 40" if Python has no name (a real-time signal)."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
 def adopt_orphans(adopt: bool = True) -> None:
     """Become, or stop being, the subreaper of all descendants."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, int(adopt))

@@ -15,9 +15,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from plat.dispatch.local.jobs import signal_name
 from plat.errors import RunError
 from plat.processes.own_process import handling, without_dropped
+from plat.processes.process_tree import signal_name
 
 MAX_DEATHS = 3  # number of times that a dead server is replaced; the next death ends the sweep
 _START = (

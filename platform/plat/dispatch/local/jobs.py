@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -88,14 +87,6 @@ def start_request(job: LocalJob, home: Home, steal: bool, environment: dict[str,
 def thread_environment(threads: int) -> dict[str, str]:
     """Return variables that limit every numerical library to this many threads; read when a library is loaded."""
     return {name: str(threads) for name in THREAD_VARIABLES}
-
-
-def signal_name(number: int) -> str:
-    """Return the name of a signal, for example "SIGTERM"; "signal 40" if Python has no name (a real-time signal)."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def trainers_that_train(runs: Iterable[Run]) -> list[str]:

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 from plat.dispatch import decisions
 from plat.dispatch.decisions import Decision
 from plat.dispatch.dispatcher import ENDED, QUEUED, WAITING
-from plat.dispatch.local.jobs import LocalJob, signal_name
+from plat.dispatch.local.jobs import LocalJob
 from plat.errors import PlatError
+from plat.processes.process_tree import signal_name
 from plat.store.coordination.preparations import is_being_prepared
 from plat.store.home import Home
 from plat.store.run_directory.attempts import record_failure, settle

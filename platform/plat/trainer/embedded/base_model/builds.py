@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pickle
 import signal
+import subprocess
+import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
-from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
-from plat.processes.process_tree import signal_when_parent_ends
+from plat.errors import RunError
+from plat.processes.process_tree import signal_name, signal_when_parent_ends
 from plat.trainer.embedded.base_model.base_record import NUMERICS, BaseRecord
 from plat.trainer.embedded.base_model.compare import TaskComparison, compare
 from plat.trainer.run_config import BaseConfig, ModelConfig, RunConfig, ShapeConfig
@@ -82,12 +85,12 @@ def _in_processes(
 ) -> list[Result]:
     """Return `work(*task)` of each task, which builds one of `models`, and report each build.
 
-    The first failure is raised, and no further build starts.
+    The first failure is raised, and no further build starts. Raises RunError if a process is killed.
     """
     # long builds first, so that no core is idle at the end
     order = sorted(range(len(models)), key=lambda number: -_cost(models[number]))
-    with _processes(min(jobs, len(models))) as pool:
-        futures = {pool.submit(work, *tasks[number]): number for number in order}
+    with ThreadPoolExecutor(max(1, min(jobs, len(models)))) as pool:
+        futures = {pool.submit(_in_a_process, work, tasks[number], models[number]): number for number in order}
         results: dict[int, Result] = {}
         try:
             for count, future in enumerate(as_completed(futures), 1):
@@ -99,24 +102,44 @@ def _in_processes(
     return [results[number] for number in range(len(models))]
 
 
+def _in_a_process(work: Callable[..., Result], task: tuple[Any, ...], model: ModelConfig) -> Result:
+    """Return `work(*task)`, computed in a fresh process, in which torch reads NUMERICS when it is imported.
+
+    The process has pipes and no semaphore, so a kill of everything leaves nothing on the machine.
+    """
+    command = [sys.executable, "-c", f"from {__name__} import answer; answer()"]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, **NUMERICS})
+    said, _ = process.communicate(pickle.dumps((list(sys.path), work, task)))
+    if process.returncode:
+        what = f"the process that builds {model.name} (seed {model.base.seed}) ended with {ending(process.returncode)}"
+        fix = "give the same command again: finished base models are kept; with too little memory, with fewer --jobs"
+        raise RunError(what, fix=fix, failure_class="node")
+    is_done, value = pickle.loads(said)
+    if not is_done:
+        raise value
+    return cast(Result, value)
+
+
+def answer() -> None:
+    """Read a function and its arguments from stdin, and write (True, its value) or (False, its error) to stdout."""
+    out = os.dup(1)
+    _quiet()
+    sys.path[:], work, task = pickle.load(sys.stdin.buffer)
+    try:
+        answered: tuple[bool, Any] = (True, work(*task))
+    except Exception as error:
+        answered = (False, error)
+    with open(out, "wb") as stream:
+        pickle.dump(answered, stream)
+
+
+def ending(code: int) -> str:
+    """Return how a process ended, by its return code: `exit code 1`, or `SIGKILL`."""
+    return f"exit code {code}" if code > 0 else signal_name(-code)
+
+
 def _cost(model: ModelConfig) -> int:
     return model.base.steps * model.base.batch * model.shape.layers * (model.shape.width + 32)
-
-
-@contextlib.contextmanager
-def _processes(jobs: int) -> Iterator[ProcessPoolExecutor]:
-    """Start fresh processes, in which torch reads NUMERICS when it is imported."""
-    before = {name: os.environ.get(name) for name in NUMERICS}
-    os.environ.update(NUMERICS)
-    try:
-        with ProcessPoolExecutor(max(1, jobs), mp_context=get_context("spawn"), initializer=_quiet) as pool:
-            yield pool
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 def _quiet() -> None:
