@@ -162,6 +162,19 @@ def test_the_spread_is_that_of_the_newest_similar_runs(home: Home) -> None:
     assert history.spread(run, 0, rate_so_far=3.0) == (30.0, 30.0)
 
 
+@pytest.mark.parametrize("last", [1, 8, 200_000])
+def test_a_run_of_a_script_costs_as_much_as_whole_runs_of_it(home: Home, last: int) -> None:
+    """Whatever its steps count: epochs, batches or frames. The config states no number of them."""
+    run = build_run(["trainer=script", "script.command=python t.py"])
+    cost = {"script.command": "python t.py", "script.function": ""}
+    note(home, *({"trainer": "script", "wall": wall, "iterations": last, "cost": cost} for wall in (10.0, 12.0, 50.0)))
+    history = History.read(home.history)
+    assert history.spread(run, 0) == pytest.approx((12.0, 42.4)) and history.seconds(run, last) == 0.0
+    assert history.seconds(run, last // 2) == pytest.approx(12.0 * (1 - (last // 2) / last))
+    assert history.seconds(run, 0, rate_so_far=3.0) == 3.0 * last
+    assert History([]).seconds(run, 0) is None
+
+
 def test_costs_by_trainer_model_and_task(planned: Callable[..., Plan], home: Home) -> None:
     like = {"trainer": "embedded", "scale": "laptop", "iterations": 20}
     costs = {"sokoban": [10.0, 10.0, 40.0], "frozenlake": [5.0]}

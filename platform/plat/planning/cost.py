@@ -2,7 +2,8 @@
 
 The runner appends one line per finished run and per preparation to history.jsonl. The estimate is the median seconds
 per iteration of runs with the same trainer and scale, and the same values of as many of the first keys of
-`TrainerSpec.cost_keys` as possible. Without such runs it is unknown; a preparation then takes DEFAULT_PREPARE_SECONDS.
+`TrainerSpec.cost_keys` as possible. Where a config states no number of iterations, as of a script, it is the median
+seconds of whole runs. Without such runs it is unknown; a preparation then takes DEFAULT_PREPARE_SECONDS.
 """
 
 from __future__ import annotations
@@ -27,7 +28,6 @@ from plat.store.run_directory.run_files import read_attempt_meta
 from plat.store.run_directory.state import RunState
 from plat.trainer.finding import find_trainer
 
-DEFAULT_ITERATIONS = 40  # of a run whose config states none
 DEFAULT_PREPARE_SECONDS = 30.0  # one base model on one CPU core
 DEFAULT_RUN_BYTES = 8_000_000  # three checkpoints with optimiser state, spool and log
 NEWEST = 50  # runs of a kind used for its estimate
@@ -41,6 +41,7 @@ class History:
 
     def __init__(self, lines: Iterable[dict[str, Any]]) -> None:
         self.rates: dict[Facts, list[float]] = defaultdict(list)
+        self.whole: dict[Facts, list[tuple[float, int]]] = defaultdict(list)  # seconds and last step of whole runs
         self.prepared: dict[str, float] = {}
         for line in lines:
             wall, iterations = line.get("wall"), line.get("iterations")
@@ -53,6 +54,7 @@ class History:
                 known = cost if isinstance(cost, dict) else {}
                 for key in _keys(line.get("trainer"), line.get("scale"), known.items()):
                     self.rates[key].append(wall / iterations)
+                    self.whole[key].append((float(wall), iterations))
         self._percentiles: dict[Facts, tuple[float, float] | None] = {}
         self._trainer = functools.cache(find_trainer)  # there may be 100,000 runs, and few trainers
         self._iterations = functools.cache(lambda trainer: checked_call(find_trainer(trainer), "iterations"))
@@ -79,7 +81,9 @@ class History:
         """Return the median and 90th percentile of what `seconds` returns; with `rate_so_far`, both are the same."""
         trainer = self._trainer(run.trainer)
         iterations = self._iterations(run.trainer)(run.config)
-        left = max(0, (DEFAULT_ITERATIONS if iterations is None else iterations) - done)
+        if iterations is None:
+            return self._spread_of_whole_runs(run, done, rate_so_far)
+        left = max(0, iterations - done)
         if rate_so_far is not None:
             return left * rate_so_far, left * rate_so_far
         if not self.rates:
@@ -88,6 +92,18 @@ class History:
             rates = self._rates(key)
             if rates is not None:
                 return left * rates[0], left * rates[1]
+        return None
+
+    def _spread_of_whole_runs(self, run: Run, done: int, rate_so_far: float | None) -> tuple[float, float] | None:
+        """Do what `spread` does for a run whose config states no number of iterations."""
+        facts = cost_facts(run.config, self._trainer(run.trainer))
+        for key in _keys(run.trainer, run.config.get("scale"), facts.items()):
+            if newest := self.whole.get(key, [])[-NEWEST:]:
+                last = median(step for _, step in newest)
+                if rate_so_far is not None:
+                    return max(0.0, last - done) * rate_so_far, max(0.0, last - done) * rate_so_far
+                seconds, left = sorted(wall for wall, _ in newest), max(0.0, 1 - done / last)
+                return left * median(seconds), left * _percentile(seconds, 0.9)
         return None
 
     def note(self, run: Run, rate: float) -> None:
