@@ -1,14 +1,15 @@
 """Lay out runs by their own axes where they have none of those that builders name by default.
 
-pair     the first axis with several values (seeds and builds left out); `baseline` and `treatment` are its first two.
-         Of a claim the file decides which axis this is: an override that chooses one value must not change its meaning
+pair     the first axis with several values (seeds and builds left out); `baseline` and `treatment` are its first two
+         values, or the first other one, also where an entry names the axis alone. Of a claim the file decides which
+         axis this is: an override that chooses one value must not change its meaning
 columns  the second, if the builder has columns
 rows     all others, joined
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ def by_axes(experiment: Experiment, parameters: Collection[str], given: Mapping[
         values = experiment.axes[compared]
         free = [axis for axis in free if axis != compared]
         chosen = {"pair": compared, "baseline": values[0], "treatment": values[1 if len(values) > 1 else 0]}
+    elif isinstance(given.get("pair"), str) and "treatment" in parameters:
+        chosen = _sides(experiment.axes.get(given["pair"], ()), given)
     elif "pair" in parameters and "pair" not in given and "treatment" not in parameters:
         chosen = {"pair": (), "baseline": ""}  # nothing is compared
     if "columns" in parameters and "columns" not in given:
@@ -71,3 +74,11 @@ def by_axes(experiment: Experiment, parameters: Collection[str], given: Mapping[
     if "rows" in parameters and "rows" not in given:
         chosen["rows"] = tuple(free)
     return {name: value for name, value in chosen.items() if name in parameters and name not in given}
+
+
+def _sides(values: Sequence[Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the two values of an axis to compare, of which an entry may give one; {} for an axis without values."""
+    if not values:
+        return {}
+    first = given.get("baseline", next((one for one in values if one != given.get("treatment")), values[0]))
+    return {"baseline": first, "treatment": next((one for one in values if one != first), first)}

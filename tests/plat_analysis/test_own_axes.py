@@ -27,7 +27,11 @@ THREE = "lr: [0.1, 0.2], wd: [0, 1, 2], arm: [a, b], seed: [0, 1]"
     ("parameters", "given", "chosen"),
     [
         (PLACES, {}, {"pair": "lr", "baseline": 0.1, "treatment": 0.2, "columns": "wd", "rows": ("arm",)}),
-        (PLACES, {"pair": "arm", "baseline": "a"}, {"columns": "lr", "rows": ("wd",)}),
+        (PLACES, {"pair": "arm", "baseline": "a"}, {"treatment": "b", "columns": "lr", "rows": ("wd",)}),
+        (PLACES, {"pair": "arm"}, {"baseline": "a", "treatment": "b", "columns": "lr", "rows": ("wd",)}),
+        (PLACES, {"pair": "wd", "treatment": 0}, {"baseline": 1, "columns": "lr", "rows": ("arm",)}),
+        (PLACES, {"pair": "wd", "baseline": 2}, {"treatment": 0, "columns": "lr", "rows": ("arm",)}),
+        (PLACES, {"pair": "nothing"}, {"columns": "lr", "rows": ("wd", "arm")}),
         (PLACES, {"columns": "lr", "rows": ["wd"]}, {"pair": "arm", "baseline": "a", "treatment": "b"}),
         (("rows", "columns"), {}, {"rows": ("lr", "wd", "arm"), "columns": ()}),
         (("rows",), {"conditions": "wd"}, {"rows": ("lr", "arm")}),
