@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from plat_analysis.artifact import Cell, Column, Marks, Note, Row, Table, estimate_cell, interval, record
@@ -16,6 +16,8 @@ from plat_analysis.quantities.metric import At, quantity
 from plat_analysis.statistics.intervals import Estimate
 from plat_analysis.statistics.replicates import Builds
 
+MOST_NAMED = 12  # of the metrics that are left out
+
 
 @takes()
 def build(
@@ -26,8 +28,9 @@ def build(
     columns: str = "task",
     at: At = "end",
     percent: bool = True,
-    digits: int = 1,
+    digits: int | Mapping[str, int] = 1,
     builds: Builds = "random",
+    others: Sequence[str] = (),
     title: str = "",
     name: str = "metrics",
 ) -> list[Table]:
@@ -37,12 +40,17 @@ def build(
     metrics        names of metrics, in the order of the lines
     at             the last measurement of a run (end), or that of its base model before training (start)
     percent        the metrics are shares, shown in percent
-    digits         decimals
+    digits         decimals, of all metrics or by metric
+    others         metrics that runs log and this table leaves out, which a note names
     builds         intervals about these builds of the base model (fixed), or about such builds (random)
     """
     estimates = Estimates(Facets(results, Layout.of(rows, columns)), builds=builds)
-    how = {"at": at, "percent": percent, "digits": digits}
-    contrasts = {metric: Contrast(Term("", quantity({"metric": metric, **how}))) for metric in metrics}
+    decimals = {metric: digits if isinstance(digits, int) else digits.get(metric, 1) for metric in metrics}
+    how = {"at": at, "percent": percent}
+    contrasts = {
+        metric: Contrast(Term("", quantity({"metric": metric, **how, "digits": decimals[metric]})))
+        for metric in metrics
+    }
     models = {row: model_that_ran(estimates.runs(row)) for row in estimates.rows}
     table = Table(
         name=name,
@@ -65,7 +73,7 @@ def build(
             for column in estimates.columns:
                 estimate = estimates.estimate(row, column, contrast)
                 shown.append(estimate)
-                line.append(_cell(estimate, marks, digits))
+                line.append(_cell(estimate, marks, decimals[metric]))
                 table.records.append(record(estimate, row=row, column=column, metric=metric, at=at))
                 if estimate.value is not None:
                     table.values[f"{name}/{row}/{column}/{metric}"] = estimate.value
@@ -77,6 +85,9 @@ def build(
             Note("A value without an interval has fewer than three builds or seeds, or all its values are equal.")
         )
     table.notes += [Note(text) for text in results.unlogged(metrics)]
+    if others:
+        named = ", ".join(others[:MOST_NAMED]) + (", ..." if len(others) > MOST_NAMED else "")
+        table.notes.append(Note(f"Also logged, and shown when `report:` names them: {named}."))
     return [table]
 
 
