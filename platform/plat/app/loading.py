@@ -72,7 +72,7 @@ def load_experiments(
     if required and not files:
         instead = without_file.format(home=home_option(Home.find(home)))
         what = "no experiment file named"
-        raise SpecError(what, where="the command line", fix=f"name one, for example experiments/table4.yaml; {instead}")
+        raise SpecError(what, where="the command line", fix=f"name one, for example experiment.yaml; {instead}")
     for file in files:
         if file.exists() and not file.is_file() and not file.is_dir():  # reading a pipe could block forever
             what = "an experiment file must be a regular file"

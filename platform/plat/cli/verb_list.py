@@ -73,7 +73,7 @@ def application() -> typer.Typer:
     app = _plain_typer(
         cls=LazyGroup,
         context_settings=HELP,
-        help="Runs the experiments of a paper and says which of its claims hold.",
+        help="Sweeps any training script over settings and seeds, and says which claims about the results hold.",
         epilog=EPILOG,
     )
 

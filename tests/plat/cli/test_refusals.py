@@ -51,7 +51,7 @@ def test_plat_and_run_without_arguments_print_their_help(plat, home, arguments, 
 @pytest.mark.parametrize(
     ("arguments", "hint"),
     [
-        (["plan"], "name one, for example experiments/table4.yaml"),
+        (["plan"], "name one, for example experiment.yaml"),
         (["plan", "experiments/tabel4.yaml"], "tabel4.yaml"),
         (["plann", "experiments/table4.yaml"], "plann"),
         (["plan", "--jbos", "2", "x.yaml"], "--jbos"),
