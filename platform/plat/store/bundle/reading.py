@@ -7,7 +7,7 @@ import re
 import stat
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from plat.characters import forbidden_character
 from plat.errors import BundleError
@@ -15,7 +15,12 @@ from plat.plain_files import parse_json, read_bytes
 from plat.spec.composition.leaf import first_line
 from plat.store.bundle.format import FORMAT, KINDS, MANIFEST, Bundle, damaged, schema
 
+if TYPE_CHECKING:
+    import pyarrow
+
 LARGEST = 1 << 28  # bytes of a manifest; 100,000 runs take a hundredth of it
+MOST_UNPACKED_FILE = 1 << 27  # bytes in memory of a Parquet file, which is smaller than 1 MiB on disk
+MOST_UNPACKED = 1 << 32  # of all Parquet files of a bundle
 _FILE_NAME = re.compile(
     r"(?:runs|metrics|tables)-\d{4,}\.parquet|experiments/(?:papers/)?[^/\\\x00-\x1f\x7f-\x9f]+\.yaml"
 )
@@ -75,19 +80,15 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 def read_bundle(folder: Path) -> Bundle:
     """Return the content of a bundle. Raises BundleError that names the file if one is missing, damaged or replaced."""
     import pyarrow as pa
-    from pyarrow import parquet
 
     manifest = read_manifest(folder)
     contents = {name: _read_file(folder, name, facts) for name, facts in manifest["files"].items()}
-    tables = {}
+    tables, left = {}, MOST_UNPACKED
     for kind in KINDS:
         shards = []
         for name in sorted(name for name in contents if name.startswith(f"{kind}-")):
-            try:
-                shards.append(parquet.read_table(pa.BufferReader(contents[name])).cast(schema(kind)))
-            except (pa.ArrowException, ValueError) as error:
-                what = f"a file of the bundle is not the Parquet file it should be: {first_line(error)[:200]}"
-                raise damaged(what, folder / name) from error
+            shards.append(_table(contents[name], kind, min(left, MOST_UNPACKED_FILE), folder / name))
+            left -= shards[-1].nbytes
         if not shards:
             raise damaged(f"the bundle has no file with {kind}", folder / MANIFEST)
         tables[kind] = pa.concat_tables(shards)
@@ -98,6 +99,49 @@ def read_bundle(folder: Path) -> Bundle:
     texts = {name.removeprefix("experiments/"): data for name, data in contents.items() if name.endswith(".yaml")}
     files = {name: data.decode(errors="replace") for name, data in texts.items()}
     return Bundle(tables, manifest["experiments"], manifest["overrides"], files)
+
+
+def _table(data: bytes, kind: str, limit: int, path: Path) -> pyarrow.Table:
+    """Return the rows of a Parquet file. Raises BundleError if it is damaged or takes more than `limit` bytes unpacked.
+
+    A few kilobytes can unpack to gigabytes: the footer tells the size of the pages, and a text that many rows share is
+    counted for each of them before it is copied.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    wanted = schema(kind)
+    try:
+        texts = [field.name for field in wanted if _is_text(field)]
+        file = parquet.ParquetFile(pa.BufferReader(data), read_dictionary=texts)
+        footer = file.metadata
+        size = sum(footer.row_group(number).total_byte_size for number in range(footer.num_row_groups))
+        table = file.read() if size <= limit else None
+        size = size if table is None else sum(map(_unpacked, table.columns))
+        if table is not None and size <= limit:
+            return table.cast(wanted)
+    except (pa.ArrowException, ValueError, KeyError) as error:  # KeyError: other columns
+        what = f"a file of the bundle is not the Parquet file it should be: {first_line(error)[:200]}"
+        raise damaged(what, path) from error
+    what = f"a file of the bundle takes {size:,} bytes when it is unpacked, and {max(0, limit):,} are allowed"
+    raise BundleError(what, where=str(path), fix="plat writes no such bundle: ask the one that made it")
+
+
+def _is_text(field: pyarrow.Field) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_string(field.type) or pa.types.is_large_string(field.type))
+
+
+def _unpacked(column: pyarrow.ChunkedArray) -> int:
+    """Return the bytes of a column whose texts are written out for each row."""
+    import pyarrow as pa
+    import pyarrow.compute as compute
+
+    if not pa.types.is_dictionary(column.type):
+        return int(column.nbytes)
+    lengths = (compute.take(compute.binary_length(part.dictionary), part.indices) for part in column.chunks)
+    return sum(int(compute.sum(part).as_py() or 0) for part in lengths)
 
 
 def _read_file(folder: Path, name: str, facts: Any) -> bytes:

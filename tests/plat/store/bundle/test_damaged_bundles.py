@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
 import shutil
 
+import numpy
 import pyarrow as pa
 import pytest
 import yaml
 from bundle_files import refused
+from pyarrow import parquet
 
 from plat.spec.expansion.experiment import build_run, load_experiment
 from plat.store.bundle.bundle_importer import import_bundle
@@ -266,6 +269,25 @@ def test_infinite_sizes_and_larger_files_are_refused(exported, make_home):
     (folder / "manifest.json").write_text(text)
     os.truncate(folder / "runs-0001.parquet", 1 << 40)  # sparse: reading it would fill the memory
     refused(other, folder, "bytes instead of")
+
+
+@pytest.mark.parametrize("bomb", ["a long text", "a text that many rows share", "many rows"])
+def test_a_small_file_that_unpacks_to_gigabytes_is_refused_before_it_is_unpacked(exported, make_home, bomb):
+    _, _, folder, _ = exported
+    rows = {"a long text": 1, "a text that many rows share": 200_000, "many rows": 10_000_000}[bomb]
+    text = "x" * {"a long text": 200_000_000, "a text that many rows share": 1_000_000, "many rows": 1}[bomb]
+    data = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array([text]))
+    names = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array(["r"]))
+    zeros = pa.array(numpy.zeros(rows, dtype=numpy.int64))
+    columns = {"run_id": names, "name": names, "step": zeros, "time": zeros.cast(pa.float64()), "data": data}
+    path = folder / "tables-0001.parquet"
+    parquet.write_table(pa.table(columns), path, compression="zstd")
+    manifest = json.loads((folder / "manifest.json").read_text())
+    content = path.read_bytes()
+    manifest["files"][path.name] = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    assert len(content) < 1 << 20
+    refused(make_home("other"), folder, "when it is unpacked")
 
 
 def test_the_missing_end_of_imported_events_is_noticed(exported, make_home, recipes):
