@@ -13,6 +13,7 @@ import unicodedata
 LARGEST = 2**63 - 1
 _FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
+_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _OTHER_SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-ln-~]")  # moves the cursor, clears a line
 _OVERWRITTEN = re.compile(r"[^\n]*\r(?=[^\r\n])")  # earlier states of a progress bar in the same line
@@ -57,6 +58,11 @@ def as_lines(output: str, *, colours: bool = False) -> str:
     """Return, as one text, the lines that a program's output leaves on a terminal; without `colours`, plain."""
     lines = _OVERWRITTEN.sub("", _OTHER_SEQUENCE.sub("", output)).replace("\r", "")
     return lines if colours else _COLOUR.sub("", lines)
+
+
+def without_numbers(text: str) -> str:
+    """Return a text with `#` for each number, so that reasons of one kind are equal."""
+    return _NUMBER.sub("#", text)
 
 
 def wrapped(name: str, room: int) -> list[str]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from plat.characters import without_numbers
 from plat.plain_files import open_regular, parse_json
 from plat.runner.failures import FINAL, FIX
 from plat.store.home import Home
@@ -36,7 +36,6 @@ _MEANING: dict[str, str] = {
     RunStatus.MISSING: "it was never started",
 }
 COMMANDS = {"sweep": "the next `plat sweep`", "tune": "the next `plat tune FILE`", "run": "the same `plat run`"}
-_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 _WHICH_COMMAND = " (`plat why RUN` has the command)"
 
 
@@ -146,11 +145,6 @@ def cost_line(spent: Work, to_go: Work | None, is_over: bool) -> str:
     done = f"{spent} of work done"
     left = f", about {to_go} to go" if to_go is not None else ", time to go not known yet"
     return done if is_over else done + left
-
-
-def without_numbers(text: str) -> str:
-    """Return a text with `#` for each number, so that reasons of one kind are equal."""
-    return _NUMBER.sub("#", text)
 
 
 def _shortened(reason: str) -> str:

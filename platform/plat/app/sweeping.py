@@ -19,6 +19,7 @@ from plat.app.entries import distinct
 from plat.app.loading import is_cluster_argument
 from plat.app.messages import stage
 from plat.errors import StoreError
+from plat.runner.failures import FINAL
 from plat.store.home import Home
 from plat.units import are, counted
 from plat.words.states import RunStatus
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from plat.dispatch.progress import Progress
     from plat.dispatch.sweep_ends import SweepReport
     from plat.spec.expansion.experiment import Experiment, Run
+    from plat.store.run_directory.state import RunState
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,21 @@ def check_sweep(sweep: Sweep, experiments: Sequence[Experiment], overrides: Sequ
     return runs
 
 
+def first_missing(runs: list[Run], home: Home, number: int | None) -> list[Run]:
+    """Return the first `number` runs that a sweep would execute, in the order of the files; None: all runs."""
+    if number is None:
+        return runs
+    from plat.store.index.indexed_runs import states
+
+    stands = states(home, [run.id for run in runs])
+    return [run for run in runs if not _has_ended(stands[run.id])][:number]
+
+
+def _has_ended(state: RunState) -> bool:
+    """Return True if a sweep does not execute the run again: it is done, or has failed for good."""
+    return state.state == RunStatus.DONE or state.outcome in FINAL
+
+
 def check_before(sweep: Sweep, runs: Sequence[Run], overrides: Sequence[str]) -> None:
     """Check the runs of a command that are not done; warn about what they need and is not there.
 
@@ -135,6 +152,7 @@ def run_missing(
     experiments: Sequence[Experiment] = (),
     *,
     retry: bool = False,
+    fail_fast: bool = False,
     progress_to: TextIO | None = None,
     on_ended: Callable[[Run], None] | None = None,
 ) -> SweepReport:
@@ -144,6 +162,7 @@ def run_missing(
 
     runs         a list, or a source that gives further runs as earlier ones end
     retry        also execute failed runs of the classes `plat.runner.failures.FINAL`; other failed runs always are
+    fail_fast    start nothing more once the first runs fail in a way that the others will too
     progress_to  stream for progress, stdout by default
     on_ended     called with every run that has ended, whatever its outcome
     """
@@ -175,6 +194,7 @@ def run_missing(
         on_finished=ended,
         steal=sweep.steal,
         retry=retry,
+        fail_fast=fail_fast,
     )
     stage.dispatched = report.exit_code != 0
     known = [run.id for run in getattr(runs, "runs", ())]  # a search also has runs of earlier trials

@@ -20,6 +20,7 @@ from plat.dispatch.admission import Admission
 from plat.dispatch.board import Board
 from plat.dispatch.dispatcher import ENDED, QUEUED, WAITING, Change, Dispatcher, Handle
 from plat.dispatch.dispatcher_spec import Setting, cannot_detach
+from plat.dispatch.fail_fast import FailFast
 from plat.dispatch.feed import Feed, FixedRuns, Source
 from plat.dispatch.progress import Progress
 from plat.dispatch.sweep_ends import SweepReport, end_of
@@ -27,7 +28,7 @@ from plat.processes.own_process import handling
 from plat.store.coordination import live_sweeps
 from plat.store.coordination.live_sweeps import LiveSweep
 from plat.store.home import Home
-from plat.words.outcomes import NOT_KNOWN, is_failure
+from plat.words.outcomes import CANCELLED, NOT_KNOWN, is_failure
 from plat.words.states import RunStatus
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def sweep(
     steal: bool = False,
     retry: bool = False,
     stall_after: float | None = None,
+    fail_fast: bool = False,
 ) -> SweepReport:
     """Execute the runs that `Admission.judge` finds MISSING, and return the state of all runs at the end.
 
@@ -66,6 +68,7 @@ def sweep(
     steal        take over runs whose lease cannot be checked from this machine
     retry        retry failed runs, whatever their failure class
     stall_after  seconds without an event after which a run is killed as stalled; None: the trainer's default
+    fail_fast    start nothing more once the first runs fail in a way that the others will too (see `FailFast`)
 
     Raises SpecError if no dispatcher is named `on`, and SpecError or SchedulerError if it cannot be used here. After
     Ctrl-C, SIGTERM or SIGHUP during the runs it returns normally, with `interrupted` set in the report.
@@ -82,7 +85,7 @@ def sweep(
             dispatcher = registry.open_dispatcher(on, setting)
             if detach and not dispatcher.detachable:
                 raise cannot_detach()
-            _Drive(home, dispatcher, feed, progress, report, on_finished).do(missing, before_runs)
+            _Drive(home, dispatcher, feed, progress, report, on_finished, fail_fast).do(missing, before_runs)
     finally:
         progress.end()
     return report
@@ -98,6 +101,7 @@ class _Drive:
     progress: Progress
     report: SweepReport
     on_finished: Callable[[Run], None] | None
+    fail_fast: bool
 
     def __post_init__(self) -> None:
         done = sum(end.state == RunStatus.DONE for end in self.report.ends.values())
@@ -107,6 +111,7 @@ class _Drive:
         self._signals: list[int] = []  # with which the user ends the sweep
         self._stop_announced = False
         self._shown = 0.0
+        self._failures = FailFast()
 
     def do(self, missing: Sequence[Run], before_runs: Callable[[], None] | None) -> None:
         """Execute these runs, and those that the source gives as they end."""
@@ -143,7 +148,7 @@ class _Drive:
         self._cancel(live.cancelled())
         if self._finished:
             self._call_back(self._finished.popleft())
-        if not self.dispatcher.stopping and (further := self.feed.next()):
+        if not self.dispatcher.stopping and not self.report.given_up and (further := self.feed.next()):
             self._submit(further, live)
         self._show()
 
@@ -157,12 +162,23 @@ class _Drive:
         ended = change.state == ENDED
         success = self._board.success(job) if ended and job.kind == "run" else None
         self._shown = 0.0  # the display is out of date
-        self.progress.change(change, success=success, seconds=job.seconds if ended else 0.0)
+        if not (self.report.given_up and change.outcome == CANCELLED):
+            self.progress.change(change, success=success, seconds=job.seconds if ended else 0.0)
         if not ended or job.kind != "run":
             return
-        self.feed.ended(end_of(job))
+        end = end_of(job)
+        self.feed.ended(end)
+        if self.fail_fast and not self.report.given_up:
+            self._give_up(self._failures.verdict(end))
         if change.outcome not in (NOT_KNOWN, None):
             self._finished.append(job.run)
+
+    def _give_up(self, why: str) -> None:
+        """Start nothing more if there is a reason; runs that have started go on."""
+        if why:
+            self.report.given_up = why
+            self.progress.message(f"nothing more is started: {why}")
+            self._cancel([job.id for job in self.dispatcher.jobs.values() if job.kind == "run"])
 
     def _note_signal(self, number: int, frame: Any) -> None:
         """Note a signal with which a user ends the sweep; the first one prevents further starts."""

@@ -33,6 +33,7 @@ class SweepReport:
     """Every run of the sweep by id, in the order requested.
 
     interrupted    a signal ended the sweep early
+    given_up       why nothing more was started after failures (`fail_fast`); "" if the sweep went on to its end
     trouble        errors that are not failures of runs; they do not change `exit_code`
     import_failed  a run was found damaged when it was imported into the store
     detached       the sweep was to leave its runs with a scheduler: queued runs count as success
@@ -40,6 +41,7 @@ class SweepReport:
 
     ends: dict[str, RunEnd] = field(default_factory=dict)
     interrupted: bool = False
+    given_up: str = ""
     trouble: list[str] = field(default_factory=list)
     import_failed: bool = False
     detached: bool = False

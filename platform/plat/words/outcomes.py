@@ -19,6 +19,7 @@ FINISHED = "finished"
 INTERRUPTED = "interrupted"
 CANCELLED = "cancelled"
 PRUNED = "stopped:pruned"
+NO_METRIC = "the script ended well and logged no metric"  # how the reason of such a failure begins
 NOT_KNOWN = "unknown"  # of a job whose process is gone; never written into a run
 ENDED_ON_REQUEST = (CANCELLED, PRUNED)  # by a request; resumed only on request
 _STOPPED = "stopped:"

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from plat.app.messages import stage
-from plat.app.standing import without_numbers
+from plat.characters import without_numbers
 from plat.cli.screen.table import first_rows
 from plat.units import are, counted
+from plat.words.outcomes import CANCELLED
 from plat.words.states import RunStatus
 
 if TYPE_CHECKING:
@@ -36,9 +37,16 @@ def conclude(report: SweepReport, verb: str = "sweep") -> int:
         print(f"interrupted: {done} of {total} {are(done)} done{rest}")
     elif bad:
         print(f"\n{len(bad)} of {total} {are(len(bad))} not done:", file=sys.stderr)
-        rows = _kinds(bad)
+        dropped = [end for end in bad if report.given_up and end.outcome == CANCELLED and not end.fresh]
+        known = [end for end in bad if end not in dropped]
+        rows = _kinds(known)
         print(first_rows(("run", "outcome", "reason"), rows, 20, ": `plat status` lists them"), file=sys.stderr)
-        print("\n".join(_how_to_go_on(bad, verb)), file=sys.stderr)
+        print("\n".join(_how_to_go_on(known, verb)), file=sys.stderr)
+        if dropped:
+            print(
+                f"{len(dropped)} others were not started after these failures; `--keep-going` starts them",
+                file=sys.stderr,
+            )
     return report.exit_code
 
 

@@ -9,7 +9,7 @@ import typer
 
 from plat.app import freshness, report_making
 from plat.app.loading import load_experiments, split
-from plat.app.sweeping import Sweep, check_sweep, chosen_place, run_missing
+from plat.app.sweeping import Sweep, check_sweep, chosen_place, first_missing, run_missing
 from plat.cli.common import (
     RUNS_FAILED,
     Arguments,
@@ -30,7 +30,7 @@ from plat.words.states import RunStatus
 
 if TYPE_CHECKING:
     from plat.dispatch.sweep_ends import SweepReport
-    from plat.spec.expansion.experiment import Experiment
+    from plat.spec.expansion.experiment import Experiment, Run
 
 
 @verb(reads_trainers=True)
@@ -38,6 +38,12 @@ def sweep(
     arguments: Arguments = None,
     jobs: JobsOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="The same as `plat plan`.")] = False,
+    first: Annotated[
+        int | None, typer.Option("--first", min=1, metavar="N", help="Only the first N missing runs.")
+    ] = None,
+    keep_going: Annotated[
+        bool, typer.Option("--keep-going", help="Go on after failures that further runs will repeat.")
+    ] = False,
     steal: StealOption = False,
     on: OnOption = "local",
     wait: WaitOption = None,
@@ -48,7 +54,8 @@ def sweep(
     """Run what is missing and print the report.
 
     The same command again runs only what is missing; after Ctrl-C or a kill it resumes. On slurm it submits what is
-    missing and returns; `plat status` and `plat report` show the rest.
+    missing and returns; `plat status` and `plat report` show the rest. After a run that logs no metric, or three that
+    fail alike, nothing more starts.
     """
     target = chosen_place(arguments, on, wait)
     if dry_run:
@@ -62,9 +69,9 @@ def sweep(
         print("\n".join(text for text in printed if text), end="")
         return 0
     asked = Sweep(place, uri, target, jobs, steal)
-    runs = check_sweep(asked, experiments, split(arguments)[1])
+    runs = first_missing(check_sweep(asked, experiments, split(arguments)[1]), place, first)
     notifier = Notifier(notify, place, experiments)
-    report = run_missing(asked, runs, experiments, on_ended=notifier.run_ended)
+    report = run_missing(asked, runs, experiments, fail_fast=not keep_going, on_ended=notifier.run_ended)
     are_whole = True
     if not report.interrupted and not (report.detached and report.counts().get(RunStatus.QUEUED)):
         are_whole = _print_reports(place, uri, experiments, report)
@@ -81,8 +88,13 @@ def _print_reports(home: Home, uri: str, experiments: Sequence[Experiment], repo
     for experiment in experiments:
         made = report_making.make_report(home, uri, experiment)
         text = report_text.printed(made, home)
-        if made.whole and all(report.ends[run.id].state == RunStatus.DONE for run in experiment.runs):
+        if made.whole and all(_is_done(report, run) for run in experiment.runs):
             freshness.remember(home, uri, experiment, report_text.layout(), text, made.files)
         print(text, end="")
         are_whole = are_whole and made.whole
     return are_whole
+
+
+def _is_done(report: SweepReport, run: Run) -> bool:
+    """Return True if the sweep has or found a result of this run; `--first` leaves runs out."""
+    return run.id in report.ends and report.ends[run.id].state == RunStatus.DONE
