@@ -54,6 +54,8 @@ def select(runs: Sequence[ForeignRun], choice: Choice) -> Selection:
     axes, alike, left_out = axes_of([run.values for run in kept], choice.axes, seed_key)
     if left_out:
         notes.append(f"no axis, because it only names the runs: {', '.join(left_out)} (--axes A,B chooses others)")
+    if replaced := sum(run.replaced for run in kept):
+        notes.append(f"{counted(replaced, 'value')} of a metric had a later one at the same step, which counts")
     values = [{axis: run.values.get(axis) for axis in axes} for run in kept]
     is_numbered = not seed_key or choice.seed == NO_SEED
     if not seed_key and choice.seed != NO_SEED:

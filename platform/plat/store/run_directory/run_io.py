@@ -79,10 +79,10 @@ class FileRunIO:
             write(self._attempt.status, text.encode(), sync=False)
 
     def log(self, step: int, metrics: Mapping[str, float], *, late: bool = False) -> None:
-        is_below = late and self.step is not None and 0 <= step < self.step
-        if not is_below:
+        is_late = late and self.step is not None and 0 <= step <= self.step
+        if not is_late:
             self._advance(step)
-        self._spool.append(step, metrics, late=is_below)
+        self._spool.append(step, metrics, late=is_late)
         if self._headline in metrics:
             self.success = float(metrics[self._headline])
 

@@ -6,7 +6,7 @@
     n     number of the event in its file, from 1; detects missing lines
     run   id of the run; detects a file of another run
     crc   CRC-32 of the line without it; detects changed lines
-    late  true if the step is below that of an earlier event; absent otherwise
+    late  true if a checkpoint covers the event only if it was logged before; absent otherwise
 
 Each line appears whole or not at all: the writer removes a line cut short by a full disk; a line cut short by a kill is
 the last and has no newline. After `sync()` all lines survive a power cut. NaN and infinities keep Python's JSON

@@ -1,7 +1,7 @@
 """Read the newest progress in a spool from its end, so that the time does not depend on its length.
 
-Steps never decrease within one attempt but for late events, so the last other line has the newest step. The last line that names a measure
-has its newest value.
+Steps never decrease within one attempt but for late events, so the last other line has the newest step. The last line
+that names a measure has its newest value.
 """
 
 from __future__ import annotations

@@ -209,4 +209,6 @@ def test_late_metrics_count_if_they_were_logged_before_the_checkpoint(paths):
     second.restore()
     second.log(2, {"val": 4}, late=True)
     second.save(20, state(20))
-    assert values(paths) == {("loss", 20): 1, ("val", 1): 2, ("val", 2): 4} and damage(paths, *run_history(paths)) is None
+    assert (
+        values(paths) == {("loss", 20): 1, ("val", 1): 2, ("val", 2): 4} and damage(paths, *run_history(paths)) is None
+    )
