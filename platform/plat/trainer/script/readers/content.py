@@ -67,6 +67,7 @@ class Content:
     def begin_again(self) -> None:
         """Let the next call of `read` begin anew."""
         self._offset, self._seen, self._is_again = 0, None, True
+        self._begin = self._end = b""
 
     def changed(self, always: bool) -> bytes:
         """Return everything if the file has changed since the last call, or `always`; b"" otherwise."""
