@@ -159,6 +159,8 @@ class Script:
             self._room = 0
 
     def _pass_on(self, lines: bytes) -> None:
+        if not lines:
+            return
         *ended, last = lines.split(b"\n")
         for line in (*ended, last):
             pieces = [piece for piece in line.split(b"\r") if piece.strip()]
