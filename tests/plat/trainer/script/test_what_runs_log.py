@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -201,7 +199,7 @@ def test_a_killed_script_has_the_history_of_an_undisturbed_one(plat: Any, projec
     (project / "train.py").write_text(RESUMES)
     path = project / "mine.yaml"
     path.write_text("title: x\nbase: {trainer: script, script.command: python train.py}\nmatrix: {seed: [0]}\n")
-    assert signal.getsignal(signal.SIGTERM) is not None and plat("sweep", path)[0] == 0
+    assert plat("sweep", path)[0] == 0
     (identity,) = Home(project / "plat-home").run_ids()
     paths = Home(project / "plat-home").run(identity)
     found: Values = {}
@@ -213,4 +211,7 @@ def test_a_killed_script_has_the_history_of_an_undisturbed_one(plat: Any, projec
         "test": {0: 1.0},
     }
     result = read_result(paths)
-    assert result is not None and "replaced: loss" in result["summary"]["notes"] and os.path.exists(paths.result)
+    assert result is not None and "replaced: loss" in result["summary"]["notes"]
+    shown = " ".join("".join(plat("report", path)[1:]).split())
+    assert "1 run" in shown and "noted something about metrics" in shown and "replaced: loss (" in shown
+    assert "replaced: loss (" in " ".join(plat("why", identity)[1].split())
