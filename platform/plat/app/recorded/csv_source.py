@@ -7,7 +7,7 @@ from pathlib import Path
 
 from plat.app.recorded.choice import Choice
 from plat.app.recorded.foreign_run import ForeignRun, History, merged, text_values
-from plat.app.recorded.path_values import values_of
+from plat.app.recorded.path_values import texts_of, values_of
 from plat.errors import RunError, SpecError
 from plat.plain_files import read_text
 from plat.suggest import suggest
@@ -40,7 +40,9 @@ def _run_of(path: Path, choice: Choice) -> ForeignRun:
     """Return the run of one file. Its values come from its path and from config files beside it."""
     metrics, rows = _rows(path, choice)
     history, replaced = merged(_logged(path, metrics, rows))
-    return ForeignRun(str(path), values_of(path.with_suffix(""), path.parent), history, str(path), replaced=replaced)
+    place = path.with_suffix("")
+    values, texts = values_of(place, path.parent), texts_of(place)
+    return ForeignRun(str(path), values, history, str(path), replaced=replaced, spelled=texts)
 
 
 def _runs_of_long(path: Path, choice: Choice) -> list[ForeignRun]:
@@ -58,7 +60,7 @@ def _runs_of_long(path: Path, choice: Choice) -> list[ForeignRun]:
         name = ", ".join(f"{key}={text}" for key, text in values.items())
         place = f"{path}:{group[0].line}"
         history = _checked(path, group, metrics.again(metrics.left_out))
-        runs.append(ForeignRun(name, text_values(values), history, place))
+        runs.append(ForeignRun(name, text_values(values), history, place, spelled=values))
     return runs
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from plat.characters import is_too_large
@@ -25,6 +25,7 @@ class ForeignRun:
     place     its file or address, for messages
     finished  False for a run that crashed or was still running
     replaced  number of values that a later one of the same metric and step has replaced
+    spelled   key -> the text of a value that was read from a text, such as 3.10
     """
 
     name: str
@@ -33,6 +34,7 @@ class ForeignRun:
     place: str
     finished: bool = True
     replaced: int = 0
+    spelled: Mapping[str, str] = field(default_factory=dict)
 
 
 def flat_values(config: Mapping[Any, Any], prefix: str = "") -> dict[str, Any]:
@@ -46,6 +48,23 @@ def flat_values(config: Mapping[Any, Any], prefix: str = "") -> dict[str, Any]:
 def text_values(texts: Mapping[str, str]) -> dict[str, Any]:
     """Return the values that texts mean: `0.1` is a number, `true` a truth value, `adam` a text."""
     return {name: _value(_meaning(text)) for name, text in texts.items()}
+
+
+def with_spellings(runs: Sequence[ForeignRun], leave: str) -> list[ForeignRun]:
+    """Return the runs, with texts as values of each key in which one number has two spellings, such as 3.1 and 3.10.
+
+    leave  a key that is left as it is: the seed
+    """
+    spellings: dict[tuple[str, str], set[str]] = {}
+    for run in runs:
+        for key, text in run.spelled.items():
+            spellings.setdefault((key, repr(run.values.get(key))), set()).add(text)
+    keys = {key for (key, _), texts in spellings.items() if len(texts) > 1} - {leave}
+    found = []
+    for run in runs:
+        texts = {key: text for key, text in run.spelled.items() if key in keys}
+        found.append(replace(run, values={**run.values, **texts}))
+    return found
 
 
 def merged(found: Iterable[Logged]) -> tuple[History, int]:

@@ -97,4 +97,5 @@ def _run(client: Any, uri: str, run: Any, choice: Choice) -> ForeignRun:
     history, replaced = merged(Logged(point.step, {point.key: point.value}, point.timestamp) for point in points)
     name = f"{run.info.run_name} ({run.info.run_id})"
     place = f"{shown_uri(uri)}, run {run.info.run_id}"
-    return ForeignRun(name, text_values(run.data.params), history, place, run.info.status == FINISHED, replaced)
+    params, finished = dict(run.data.params), run.info.status == FINISHED
+    return ForeignRun(name, text_values(params), history, place, finished, replaced, params)

@@ -10,7 +10,7 @@ from typing import Any
 
 from plat.app.recorded.axes import axes_of
 from plat.app.recorded.choice import NO_SEED, Choice
-from plat.app.recorded.foreign_run import ForeignRun
+from plat.app.recorded.foreign_run import ForeignRun, with_spellings
 from plat.app.recorded.metric_choice import with_metrics
 from plat.errors import SpecError
 from plat.spec.composition.leaf import show
@@ -51,6 +51,7 @@ def select(runs: Sequence[ForeignRun], choice: Choice) -> Selection:
     notes: list[str] = []
     kept = _kept(runs, choice, notes)
     seed_key = _seed_key(choice, {key for run in kept for key in run.values})
+    kept = with_spellings(kept, seed_key)
     axes, alike, left_out = axes_of([run.values for run in kept], choice.axes, seed_key)
     if left_out:
         notes.append(f"no axis, because it only names the runs: {', '.join(left_out)} (--axes A,B chooses others)")

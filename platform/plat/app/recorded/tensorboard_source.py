@@ -7,7 +7,7 @@ from pathlib import Path
 
 from plat.app.recorded.choice import Choice
 from plat.app.recorded.foreign_run import ForeignRun, merged
-from plat.app.recorded.path_values import values_of
+from plat.app.recorded.path_values import texts_of, values_of
 from plat.errors import SpecError
 from plat.extras import require_extra
 from plat.trainer.script.readers.tensorboard import PATTERN, damage_of, part_of, scalars_of, tops
@@ -42,7 +42,8 @@ def _run_of(folder: Path) -> ForeignRun:
     found = [logged for path in files for logged in scalars_of(path, part_of(path.parent, folder))]
     found.sort(key=lambda logged: logged.time)  # of two values of a step the later counts
     history, replaced = merged(found)
-    return ForeignRun(str(folder), values_of(folder, folder), history, str(folder), all(whole), replaced)
+    values, texts = values_of(folder, folder), texts_of(folder)
+    return ForeignRun(str(folder), values, history, str(folder), all(whole), replaced, texts)
 
 
 def _is_whole(path: Path) -> bool:

@@ -111,8 +111,8 @@ class Recorder:
         """Deal with a step below the newest one of its metric."""
         if logged.look == "first":
             by = self._counters.get(name, logged.counter)
-            how = "" if by == logged.counter else f", of {name}, which it logs by {by} and by {logged.counter}"
-            raise RunError(f"the script logged step {logged.step} after step {newest.step}{how}", fix=FIX)
+            how = "" if by == logged.counter else f", which it logs by {by} and by {logged.counter}"
+            raise RunError(f"the script logged step {logged.step} after step {newest.step} of {name}{how}", fix=FIX)
         if logged.look == "found":
             self._io.log(logged.step, {name: value}, late=True)
             return

@@ -168,3 +168,11 @@ def test_of_several_values_of_a_step_in_a_file_of_a_run_the_last_counts(plat, pr
     code, out, err = plat("import", "csv", "seed=97.csv", "seed=98.csv", "--out", "new.yaml")
     assert code == 0 and "2 values of a metric had a later one at the same step, which counts" in out + err
     assert stored("new.yaml", "seed") == {(seed,): {"loss": [(1, 3), (2, 4)]} for seed in (97, 98)}
+
+
+def test_a_spelling_that_differs_is_another_setting(plat, project, stored):
+    rows = ["3.1,7,0,1,0.5", "3.10,7,0,1,9.5", "3.9,7,0,1,0.1", "3.9,007,0,1,4"]
+    Path("all.csv").write_text("python,id,seed,step,loss\n" + "\n".join(rows))
+    assert plat("import", "csv", "all.csv", "--axes", "python,id", "--out", "new.yaml")[0] == 0
+    ends = {label: curves["loss"][0][1] for label, curves in stored("new.yaml", "python", "id").items()}
+    assert ends == {("3.1", "7"): 0.5, ("3.10", "7"): 9.5, ("3.9", "7"): 0.1, ("3.9", "007"): 4}

@@ -123,7 +123,8 @@ class MetricsFiles:
 
     def new(self, is_last: bool = False) -> Iterator[Logged]:
         """Yield the metrics since the last call, of one file after the other."""
-        for path in sorted(self._folder.glob(self._pattern)):
+        exact = self._folder / self._pattern
+        for path in [exact] if exact.exists() else sorted(self._folder.glob(self._pattern)):
             if path not in self._files:
                 self._files[path] = self._make(path, self._known)
             yield from self._files[path].new(is_last)

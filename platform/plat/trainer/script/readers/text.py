@@ -7,6 +7,7 @@ A line counts if it has a step, or if it follows a line that has nothing else, s
 from __future__ import annotations
 
 import ast
+import json
 import re
 import time
 from collections.abc import Iterator
@@ -102,7 +103,12 @@ def _dict(text: str) -> dict[str, object] | None:
     """Return the dict of Python or JSON in a line, None if there is none."""
     body = WRAPPED.sub(lambda match: match[1] or match[2] or "", text[text.index("{") : text.rfind("}") + 1])
     try:
-        value = ast.literal_eval(BARE.sub(r"'\1\2'", body.replace("true", "True").replace("null", "None")))
+        value = json.loads(body)
+        return value if isinstance(value, dict) else None
+    except (ValueError, RecursionError):
+        pass
+    try:
+        value = ast.literal_eval(BARE.sub(r"'\1\2'", body))
     except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
         return None
     return value if isinstance(value, dict) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from plat.trainer.script.readers.objects import flat
 from plat.trainer.script.readers.wandb_log import WandbLog
 
 PATTERN = "*.wandb"
+LATE = 5.0  # seconds
 OF_WANDB = ("_runtime", "_timestamp", "_wandb", "_step")  # metrics that W&B adds, about the time
 
 
@@ -22,16 +24,32 @@ class WandbFiles:
     def __init__(self, folder: Path, refuse: Refuse) -> None:
         self._folder, self._refuse = folder, refuse
         self._logs: dict[Path, WandbLog] = {}
+        self._ended: set[Path] = set()  # logs that say how their run has ended
 
     def new(self, is_last: bool = False) -> Iterator[Logged]:
-        """Yield the metrics since the last call, of one log after the other."""
+        """Yield the metrics since the last call, of one log after the other.
+
+        `is_last`: wait up to LATE seconds for the process of W&B that writes the logs, after the script has ended.
+        """
+        until = time.monotonic() + LATE
+        yield from self._new(False)
+        while is_last and not (self._logs and self._ended >= self._logs.keys()) and time.monotonic() < until:
+            time.sleep(0.1)
+            yield from self._new(False)
+        if is_last:
+            yield from self._new(True)
+
+    def _new(self, is_last: bool) -> Iterator[Logged]:
         for path in sorted(self._folder.rglob(PATTERN)):
             if path.is_symlink() or path.parent.is_symlink():  # `latest-run`
                 continue
             log = self._logs.setdefault(path, WandbLog(path))
             try:
                 for record in log.records():
-                    if record.WhichOneof("record_type") == "history":
+                    kind = record.WhichOneof("record_type")
+                    if kind == "exit":
+                        self._ended.add(path)
+                    elif kind == "history":
                         logged = history_of(record.history)
                         own = {name: value for name, value in logged.metrics.items() if name not in OF_WANDB}
                         yield logged._replace(metrics=own)

@@ -144,7 +144,7 @@ def test_wandb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("MODE", "offline"), ("DIR", str(tmp_path)), ("SILENT", "true")):
         monkeypatch.setenv(f"WANDB_{name}", value)
     followed = Followed(WandbFiles(tmp_path, refuse))
-    with wandb.init(project="mine") as run:
+    with wandb.init(project="mine", dir=tmp_path) as run:
         for step in range(5):
             run.log({"loss": 1 / (step + 1), "train": {"acc": step / 4}, "note": "x"})
             followed.look()
