@@ -65,12 +65,10 @@ class Recorder:
     def finish(self) -> None:
         """Log the values that wait. Raises RunError as `log` does."""
         self.log()
-        for step in sorted({newest.step for newest in self._waiting.values()}):
-            names = [name for name, newest in self._waiting.items() if newest.step == step]
-            self._write(names)
+        self._write(list(self._waiting))
 
     def kept(self) -> dict[str, Any]:
-        """Return what a checkpoint at `step`, which is saved now, must keep (JSON-able)."""
+        """Return what a checkpoint at `step`, which is to be saved now, must keep (JSON-able)."""
         self._saved = -1 if self.step is None else self.step
         waiting = {name: [newest.step, repr(newest.value)] for name, newest in self._waiting.items()}
         return {STEPS: self._steps, WAITING: waiting}

@@ -63,12 +63,16 @@ class MetricsFile:
         self._content = Content(path)
         self._known: Known = {} if known is None else known
         self._parser = self._made(False)
+        self._is_document = False  # what a .json file has
 
     def new(self, is_last: bool = False) -> Iterator[Logged]:
         """Yield the metrics since the last call. A line without an end waits, unless `is_last`."""
-        if self._path.suffix == ".json" and (text := self._content.changed(is_last)) and not _is_lines(text):
-            yield from self._compared(self._made(True).read(_text(text, self._path, self._refuse)))
-            return
+        if self._path.suffix == ".json":
+            whole = self._content.changed(is_last)
+            self._is_document = self._is_document if not whole else not _is_lines(whole)
+            if self._is_document:
+                yield from self._compared(self._made(True).read(_text(whole, self._path, self._refuse)))
+                return
         is_anew, data = self._content.read()
         while data:
             while is_anew and (more := self._content.read()[1]):

@@ -180,3 +180,12 @@ def test_trackio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_files_are_json_where_they_say_so(tmp_path: Path) -> None:
     (tmp_path / "m.json").write_text(json.dumps([{"step": 1, "a": 1}, {"step": 2, "a": 2}], indent=1))
     assert file_at(tmp_path / "m.json").curves() == {"a": {1: 1.0, 2: 2.0}}
+    (tmp_path / "m.json").write_text('{"step": 1, "a": 1}\n')
+    followed = file_at(tmp_path / "m.json")
+    followed.look()
+    with (tmp_path / "m.json").open("a") as file:
+        file.write('{"step": 2, "a": 2}\n{"step": 3, ')
+    followed.look()
+    with (tmp_path / "m.json").open("a") as file:
+        file.write('"a": 3}\n')
+    assert followed.curves() == {"a": {1: 1.0, 2: 2.0, 3: 3.0}}
