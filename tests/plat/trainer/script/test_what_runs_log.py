@@ -10,6 +10,7 @@ import pytest
 from memory_io import MemoryIo
 
 from plat.errors import RunError, SpecError
+from plat.spec.expansion.experiment import load_experiment
 from plat.store.home import Home
 from plat.store.run_directory.history import run_history
 from plat.store.run_directory.run_files import read_result
@@ -215,3 +216,15 @@ def test_a_killed_script_has_the_history_of_an_undisturbed_one(plat: Any, projec
     shown = " ".join("".join(plat("report", path)[1:]).split())
     assert "1 run" in shown and "noted something about metrics" in shown and "replaced: loss (" in shown
     assert "replaced: loss (" in " ".join(plat("why", identity)[1].split())
+
+
+def test_the_ids_of_earlier_runs_of_scripts_are_unchanged(project: Path) -> None:
+    (project / "t.py").write_text("print('{\"a\":1}')\n")
+    base = '{trainer: script, script.command: "python t.py --lr {lr}"%s}'
+    ids = {}
+    for more in ("", ", script.metrics: m.csv", ", script.patterns: ['it {step} {loss}']"):
+        (project / "e.yaml").write_text(f"title: x\nbase: {base % more}\nmatrix: {{lr: [0.1, 0.2], seed: [0]}}\n")
+        ids[more] = [run.id for run in load_experiment(project / "e.yaml").runs]
+    assert ids[""] == ["d7effa66f0ab7a9b", "4c2d9e8bf7ec6902"]  # as before script.patterns existed
+    assert ids[", script.metrics: m.csv"] == ["af00766cc79276f2", "4a78a34a12654cae"]
+    assert len({identity for found in ids.values() for identity in found}) == 6
