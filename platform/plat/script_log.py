@@ -7,6 +7,7 @@ import os
 import time
 
 last_step = 0  # of this process
+WRITTEN = "_plat_time"  # the name of the time in a line, in seconds since 1970
 
 
 def log(step: int, **metrics: float) -> None:
@@ -22,6 +23,6 @@ def log(step: int, **metrics: float) -> None:
     if path is None:
         print(json.dumps(values), flush=True)
         return
-    line = json.dumps({**values, "time": time.time()}) + "\n"
+    line = json.dumps({**values, WRITTEN: time.time()}) + "\n"
     with open(path, "a", encoding="utf-8") as file:  # one write: several processes may log
         file.write(line)

@@ -21,6 +21,6 @@ class MemoryIo:
     def should_stop(self) -> bool:
         return False
 
-    def log(self, step: int, metrics: dict[str, float]) -> None:
+    def log(self, step: int, metrics: dict[str, float], *, late: bool = False) -> None:
         self.logged.append((step, metrics))
         self.times.append(time.monotonic())

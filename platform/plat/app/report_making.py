@@ -96,7 +96,10 @@ def provenance(experiment: Experiment) -> Provenance:
 
 
 def _notes(home: Home, experiment: Experiment, frames: Frames, record: bool) -> tuple[str, ...]:
-    """Return notes on runs that were removed, changed in the store, made by another version, or are not imported."""
+    """Return notes on runs that were removed, changed in the store, made by another version, or are not imported.
+
+    Also what runs themselves have noted, such as a column of metrics that could not be read.
+    """
     notes, stored = [], list(frames.runs["run_id"])
     gone = [run_id for run_id in stored if not home.run(run_id).root.exists()]
     if gone and len(gone) < len(stored):  # a home that has none of them is not where they ran
@@ -105,6 +108,11 @@ def _notes(home: Home, experiment: Experiment, frames: Frames, record: bool) -> 
     if frames.changed:
         runs = f"{counted(len(frames.changed), 'run')} ({_first_five(list(frames.changed))})"
         notes.append(f"{runs} changed in the store since the import; the report leaves them out.")
+    said = frames.runs.get("tag.plat.summary.notes", [None] * len(stored))
+    noted = {run_id: text for run_id, text in zip(stored, said, strict=True) if isinstance(text, str)}
+    if noted:
+        runs, first = f"{counted(len(noted), 'run')} ({_first_five(list(noted))})", next(iter(noted))
+        notes.append(f"{runs} noted something about metrics. {first[:8]}: {noted[first]} (`plat why {first[:8]}`)")
     notes += other_versions(experiment.runs, home)
     ended = {run_id for run_id, outcome in zip(stored, frames.runs["outcome"], strict=True) if outcome}
     behind = [run.id for run in experiment.runs if run.id not in ended and home.run(run.id).result.exists()]

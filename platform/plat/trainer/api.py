@@ -73,10 +73,13 @@ class RunIO(Protocol):
         `plat sweep` and `plat run` show the newest text until there is an event. It is not recorded.
         """
 
-    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+    def log(self, step: int, metrics: Mapping[str, float], *, late: bool = False) -> None:
         """Record metrics of one step. Non-finite values are kept as they are.
 
-        Raises RunError if `step` is below the newest step, or is no whole number >= 0.
+        late   True: the step may be below the newest one, for metrics that are counted in another way, e.g. by epoch.
+               A checkpoint covers such metrics only if they were logged before it
+
+        Raises RunError if `step` is no whole number >= 0, or is below the newest step and not `late`.
         """
 
     def table(self, name: str, step: int, data: Any) -> None:

@@ -153,7 +153,8 @@ def _text(text: str, of_number: bool = False) -> str:
     if of_number and isinstance(value, bool):
         return text if text == json.dumps(value) else json.dumps(text)  # a command gets `true` for a true value
     if of_number and isinstance(value, int | float) and math.isfinite(value) and not is_too_large(int(value)):
-        return text
+        is_kept = "e" in text.lower() or json.dumps(value) == text  # the command would get 3.1 for 3.10, and 7 for 007
+        return text if is_kept else json.dumps(text)
     if isinstance(value, str) and _SIMPLE.fullmatch(text):
         return text
     return json.dumps(text, ensure_ascii=False)

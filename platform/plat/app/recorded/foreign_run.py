@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from plat.characters import is_too_large
 from plat.spec.reading.yaml_scalar import scalar
+from plat.trainer.script.readers.logged import Logged, same
 
-SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}  # as W&B writes these numbers
+History = dict[int, dict[str, float]]
 
 
 @dataclass(frozen=True)
@@ -23,13 +24,17 @@ class ForeignRun:
     history   step -> metric -> number
     place     its file or address, for messages
     finished  False for a run that crashed or was still running
+    replaced  number of values that a later one of the same metric and step has replaced
+    spelled   key -> the text of a value that was read from a text, such as 3.10
     """
 
     name: str
     values: dict[str, Any]
-    history: dict[int, dict[str, float]]
+    history: History
     place: str
     finished: bool = True
+    replaced: int = 0
+    spelled: Mapping[str, str] = field(default_factory=dict)
 
 
 def flat_values(config: Mapping[Any, Any], prefix: str = "") -> dict[str, Any]:
@@ -45,20 +50,33 @@ def text_values(texts: Mapping[str, str]) -> dict[str, Any]:
     return {name: _value(_meaning(text)) for name, text in texts.items()}
 
 
-def number_of(value: Any) -> float | None:
-    """Return a number as float, also one of SPECIAL; None for everything else, truth values included."""
-    if isinstance(value, str):
-        return SPECIAL.get(value)
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+def with_spellings(runs: Sequence[ForeignRun], leave: str) -> list[ForeignRun]:
+    """Return the runs, with texts as values of each key in which one number has two spellings, such as 3.1 and 3.10.
+
+    leave  a key that is left as it is: the seed
+    """
+    spellings: dict[tuple[str, str], set[str]] = {}
+    for run in runs:
+        for key, text in run.spelled.items():
+            spellings.setdefault((key, repr(run.values.get(key))), set()).add(text)
+    keys = {key for (key, _), texts in spellings.items() if len(texts) > 1} - {leave}
+    found = []
+    for run in runs:
+        texts = {key: text for key, text in run.spelled.items() if key in keys}
+        found.append(replace(run, values={**run.values, **texts}))
+    return found
 
 
-def merged(logged: Iterable[tuple[int, Mapping[str, float]]]) -> dict[int, dict[str, float]]:
-    """Return step -> metrics of what was logged; of a metric that a step has twice, the last one."""
-    history: dict[int, dict[str, float]] = {}
-    for step, metrics in logged:
-        if metrics:
-            history.setdefault(step, {}).update(metrics)
-    return history
+def merged(found: Iterable[Logged]) -> tuple[History, int]:
+    """Return step -> metrics of what was logged, and how many values a later one of the same step has replaced."""
+    history: History = {}
+    replaced = 0
+    for logged in found:
+        if logged.metrics:
+            before = history.setdefault(logged.step, {})
+            replaced += sum(name in before and not same(before[name], value) for name, value in logged.metrics.items())
+            before.update(logged.metrics)
+    return history, replaced
 
 
 def _meaning(text: str) -> Any:

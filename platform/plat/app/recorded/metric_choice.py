@@ -9,8 +9,9 @@ from plat.app.recorded.choice import Choice
 from plat.app.recorded.foreign_run import ForeignRun, merged
 from plat.errors import SpecError
 from plat.suggest import suggest
+from plat.trainer.script.readers.logged import Logged
+from plat.trainer.script.readers.wandb import OF_WANDB
 
-OWN_METRICS = ("_runtime", "_timestamp", "_wandb", "_step")  # of W&B
 SYSTEM = ("system/", "system.")  # metrics below it are of the machine
 
 
@@ -39,7 +40,7 @@ def check_known(choice: Choice, names: Collection[str], place: str) -> None:
 
 def is_metric(name: str) -> bool:
     """Return True unless a tool itself logs the metric, about its time or its machine."""
-    return name not in OWN_METRICS and not name.startswith(SYSTEM)
+    return name not in OF_WANDB and not name.startswith(SYSTEM)
 
 
 def _history(run: ForeignRun, step: str, chosen: set[str]) -> dict[int, dict[str, float]]:
@@ -52,5 +53,5 @@ def _history(run: ForeignRun, step: str, chosen: set[str]) -> dict[int, dict[str
         if place < 0 or place != place // 1:
             what = f"the step {step or ''} of the run {run.name} is {place!r}, which is no whole number of at least 0"
             raise SpecError(what.replace("  ", " "), where=run.place, fix="name another metric with --step")
-        rows.append((int(place), {name: value for name, value in metrics.items() if name in chosen}))
-    return merged(rows)
+        rows.append(Logged(int(place), {name: value for name, value in metrics.items() if name in chosen}, 0.0))
+    return merged(rows)[0]

@@ -16,6 +16,7 @@ from plat.store.mlflow.sqlite_connection import schema_revision
 from plat.store.mlflow.store_errors import store_errors
 from plat.store.mlflow.uri import check_kind, shown_uri, sqlite_path
 from plat.suggest import suggest
+from plat.trainer.script.readers.logged import Logged
 
 FINISHED = "FINISHED"  # MLflow's word
 FOLDERS = "MLFLOW_ALLOW_FILE_STORE"  # MLflow's switch for stores in plain folders, which it no longer develops
@@ -93,7 +94,8 @@ def _run(client: Any, uri: str, run: Any, choice: Choice) -> ForeignRun:
     names = [name for name in run.data.metrics if (name in chosen if choice.metrics else is_metric(name))]
     points = [point for name in names for point in client.get_metric_history(run.info.run_id, name)]
     points.sort(key=lambda point: point.timestamp)
-    history = merged((point.step, {point.key: point.value}) for point in points)
+    history, replaced = merged(Logged(point.step, {point.key: point.value}, point.timestamp) for point in points)
     name = f"{run.info.run_name} ({run.info.run_id})"
     place = f"{shown_uri(uri)}, run {run.info.run_id}"
-    return ForeignRun(name, text_values(run.data.params), history, place, run.info.status == FINISHED)
+    params, finished = dict(run.data.params), run.info.status == FINISHED
+    return ForeignRun(name, text_values(params), history, place, finished, replaced, params)

@@ -28,9 +28,13 @@ def values_of(path: PurePath, folder: Path) -> dict[str, Any]:
     for name in CONFIGS:
         if (folder / name).is_file():
             found |= _of_config(folder / name)
+    return found | text_values(texts_of(path))
+
+
+def texts_of(path: PurePath) -> dict[str, str]:
+    """Return the values in the pieces of a path as they are written."""
     seeds = [("seed", match[1]) for piece in path.parts if (match := SEED.fullmatch(piece))]
-    texts = dict([*seeds, *(pair for piece in path.parts for pair in PAIR.findall(piece))])
-    return found | text_values(texts)
+    return dict([*seeds, *(pair for piece in path.parts for pair in PAIR.findall(piece))])
 
 
 def _of_config(path: Path) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from plat.app.recorded.axes import axes_of
 from plat.app.recorded.choice import NO_SEED, Choice
-from plat.app.recorded.foreign_run import ForeignRun
+from plat.app.recorded.foreign_run import ForeignRun, with_spellings
 from plat.app.recorded.metric_choice import with_metrics
 from plat.errors import SpecError
 from plat.spec.composition.leaf import show
@@ -51,9 +51,12 @@ def select(runs: Sequence[ForeignRun], choice: Choice) -> Selection:
     notes: list[str] = []
     kept = _kept(runs, choice, notes)
     seed_key = _seed_key(choice, {key for run in kept for key in run.values})
+    kept = with_spellings(kept, seed_key)
     axes, alike, left_out = axes_of([run.values for run in kept], choice.axes, seed_key)
     if left_out:
         notes.append(f"no axis, because it only names the runs: {', '.join(left_out)} (--axes A,B chooses others)")
+    if replaced := sum(run.replaced for run in kept):
+        notes.append(f"{counted(replaced, 'value')} of a metric had a later one at the same step, which counts")
     values = [{axis: run.values.get(axis) for axis in axes} for run in kept]
     is_numbered = not seed_key or choice.seed == NO_SEED
     if not seed_key and choice.seed != NO_SEED:

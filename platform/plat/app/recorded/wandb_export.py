@@ -57,7 +57,7 @@ def read_exports(files: Sequence[Path]) -> list[ForeignRun]:
         row = about.get(name, {})
         texts = {key: text for key, text in row.items() if key not in OF_WANDB and key not in metrics}
         finished = row.get("State", "finished").lower() == "finished"
-        runs.append(ForeignRun(name, text_values(texts), curves[name], places[name], finished))
+        runs.append(ForeignRun(name, text_values(texts), curves[name], places[name], finished, spelled=texts))
     return runs
 
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from plat.app.recorded.choice import Choice
-from plat.app.recorded.foreign_run import ForeignRun, flat_values, merged, number_of
+from plat.app.recorded.foreign_run import ForeignRun, flat_values, merged
 from plat.app.recorded.wandb_export import read_exports
-from plat.app.recorded.wandb_log import wandb_records
 from plat.errors import SpecError
 from plat.extras import require_extra
-from plat.plain_files import parse_json
-
-PATTERN = "*.wandb"
+from plat.trainer.script.readers.logged import Logged
+from plat.trainer.script.readers.wandb import PATTERN, history_of, parsed
+from plat.trainer.script.readers.wandb_log import WandbLog
 
 
 @dataclass
@@ -26,7 +25,7 @@ class _Run:
     name: str = ""
     start: float = 0.0
     config: dict[str, Any] = field(default_factory=dict)
-    logged: list[tuple[int, dict[str, float]]] = field(default_factory=list)
+    logged: list[Logged] = field(default_factory=list)
     finished: bool = False
 
 
@@ -42,10 +41,11 @@ def read_wandb(sources: Sequence[str], choice: Choice) -> list[ForeignRun]:
     runs: dict[str, _Run] = {}
     for path in dict.fromkeys(path.resolve() for source in sources for path in _logs(Path(source))):
         _read(path, runs)
-    return [
-        ForeignRun(run.name, flat_values(run.config), merged(run.logged), run.place, run.finished)
-        for run in sorted(runs.values(), key=lambda run: (run.start, run.name))
-    ]
+    found = []
+    for run in sorted(runs.values(), key=lambda run: (run.start, run.name)):
+        history, replaced = merged(run.logged)
+        found.append(ForeignRun(run.name, flat_values(run.config), history, run.place, run.finished, replaced))
+    return found
 
 
 def _logs(source: Path) -> list[Path]:
@@ -61,7 +61,7 @@ def _logs(source: Path) -> list[Path]:
 def _read(path: Path, runs: dict[str, _Run]) -> None:
     """Add what one log says to the run that it names."""
     run = _Run(str(path), path.stem)
-    for record in wandb_records(path):
+    for record in WandbLog(path).records():
         kind = record.WhichOneof("record_type")
         if kind == "run":
             run = runs.setdefault(record.run.run_id, run)
@@ -73,7 +73,7 @@ def _read(path: Path, runs: dict[str, _Run]) -> None:
         elif kind == "config":
             _configure(run.config, record.config)
         elif kind == "history":
-            run.logged.append((record.history.step.num, dict(_numbers(record.history.item))))
+            run.logged.append(history_of(record.history))
         elif kind == "exit":
             run.finished = record.exit.exit_code == 0
     if not run.start:  # the log ends before it names its run
@@ -88,25 +88,7 @@ def _configure(config: dict[str, Any], change: Any) -> None:
             if not isinstance(place.get(part), dict):
                 place[part] = {}
             place = place[part]
-        place[key] = _parsed(item.value_json)
+        place[key] = parsed(item.value_json)
     for item in change.remove:
         config.pop(item.key, None)
     config.pop("_wandb", None)
-
-
-def _numbers(items: Iterable[Any]) -> Iterator[tuple[str, float]]:
-    """Yield the numbers of a history record; those in a mapping by dotted names."""
-    for item in items:
-        name = ".".join(item.nested_key) or item.key
-        value = _parsed(item.value_json)
-        nested = flat_values({name: value}) if isinstance(value, dict) and "_type" not in value else {name: value}
-        for key, inner in nested.items():
-            if (number := number_of(inner)) is not None:
-                yield key, number
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return parse_json(text)
-    except ValueError:
-        return text

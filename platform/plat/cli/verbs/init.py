@@ -15,7 +15,8 @@ from plat.units import counted
 
 HOW_TO_LOG = (
     'The script seems to log no metrics. Let it print lines of JSON, such as {"step": 1, "loss": 0.5}, or call '
-    "plat.log(step, loss=0.5) after `import plat`."
+    "plat.log(step, loss=0.5) after `import plat`. If it prints lines such as `step 1: loss 0.5`, add "
+    "`script.metrics: text`."
 )
 
 

@@ -138,6 +138,7 @@ def _attempt_line(attempt: dict[str, Any], without_end: str) -> str:
     facts = [
         f"step {attempt['step']}" if attempt.get("step") is not None else "",
         str(attempt.get("reason") or ""),
+        str((attempt.get("summary") or {}).get("notes") or ""),
         duration(attempt["wall"]) if attempt.get("wall") is not None else "",
         *(f"{key} {value} to need less memory" for key, value in attempt.get(AFTER_OOM, {}).items()),
     ]

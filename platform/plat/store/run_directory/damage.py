@@ -70,7 +70,7 @@ def _spool_damage(attempt: AttemptPaths, coverage: Coverage, headline: str) -> D
     success = None
     for line, event in enumerate(read_events(attempt.events)[0], start=1):
         if event.step > coverage.step or len(numbers) == coverage.events:
-            break  # steps never decrease, so no later line counts
+            break  # steps never decrease but for late events, so no later line counts
         if event.kind == "unreadable":
             return Damage(f"cannot be read: {event.data}", file)
         if event.kind == "corrupt":

@@ -1,7 +1,8 @@
 """Assemble the history of a run from its attempts. Only this module decides which events count.
 
 A run that was killed and resumed has the history of an uninterrupted one. An event counts if a durable checkpoint of
-its attempt covers its step, or if its attempt made result.json. For each (key, step), and each (table, step), the first
+its attempt covers its step, or if its attempt made result.json. A late event (`RunIO.log`) counts if it was logged
+before the checkpoint. For each (key, step), and each (table, step), the first
 event that counts wins. Damaged events are skipped; `plat.store.run_directory.damage` reports them.
 """
 
@@ -46,6 +47,11 @@ class Coverage(NamedTuple):
     events: int | None
     success: float | None = None
 
+    def has(self, event: Event) -> bool:
+        """Return True if the event is in this part."""
+        is_after = event.late and self.events is not None and event.number > self.events
+        return event.step <= self.step and not is_after
+
 
 def run_history(paths: RunPaths, *, uncovered: bool = False) -> tuple[list[Metric], list[Table]]:
     """Return the metrics and tables that count, each in the order in which they were first logged.
@@ -64,7 +70,7 @@ def count_events(spools: Iterable[tuple[Iterable[Event], Coverage]]) -> tuple[li
     tables: dict[tuple[str, int], Table] = {}
     for events, coverage in spools:
         for event in events:
-            if event.is_damaged or event.step > coverage.step:
+            if event.is_damaged or not coverage.has(event):
                 continue
             if event.table is not None:
                 tables.setdefault((event.table, event.step), Table(event.table, event.step, event.data, event.time))

@@ -78,9 +78,11 @@ class FileRunIO:
         with contextlib.suppress(OSError):  # later writes report a full disk
             write(self._attempt.status, text.encode(), sync=False)
 
-    def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        self._advance(step)
-        self._spool.append(step, metrics)
+    def log(self, step: int, metrics: Mapping[str, float], *, late: bool = False) -> None:
+        is_late = late and self.step is not None and 0 <= step <= self.step
+        if not is_late:
+            self._advance(step)
+        self._spool.append(step, metrics, late=is_late)
         if self._headline in metrics:
             self.success = float(metrics[self._headline])
 

@@ -6,6 +6,7 @@
     n     number of the event in its file, from 1; detects missing lines
     run   id of the run; detects a file of another run
     crc   CRC-32 of the line without it; detects changed lines
+    late  true if a checkpoint covers the event only if it was logged before; absent otherwise
 
 Each line appears whole or not at all: the writer removes a line cut short by a full disk; a line cut short by a kill is
 the last and has no newline. After `sync()` all lines survive a power cut. NaN and infinities keep Python's JSON
@@ -47,6 +48,7 @@ class Event:
     table: str | None = None
     data: Any = None
     number: int = 0
+    late: bool = False
 
     @property
     def is_damaged(self) -> bool:
@@ -65,10 +67,10 @@ class SpoolWriter:
         self._dirty = False
         self.count = len(read_events(path)[0])
 
-    def append(self, step: int, metrics: Mapping[str, float]) -> None:
+    def append(self, step: int, metrics: Mapping[str, float], late: bool = False) -> None:
         """Append the metrics of one step. Values are anything that `float()` accepts. Raises OSError on a full disk."""
         values = {str(key): float(value) for key, value in metrics.items()}
-        self._write({"step": int(step), "time": time.time(), "metrics": values})
+        self._write({"step": int(step), "time": time.time(), **({"late": True} if late else {}), "metrics": values})
 
     def table(self, name: str, step: int, data: Any) -> None:
         """Append JSON-able data under a name. Raises TypeError for other data, OSError on a full disk."""
@@ -79,7 +81,7 @@ class SpoolWriter:
         content = (
             {"metrics": dict(event.metrics)} if event.table is None else {"table": event.table, "data": event.data}
         )
-        self._write({"step": event.step, "time": event.time, **content})
+        self._write({"step": event.step, "time": event.time, **({"late": True} if event.late else {}), **content})
 
     def _write(self, line: dict[str, Any]) -> None:
         if self._handle is None:
@@ -138,6 +140,6 @@ def parse_line(line: bytes, run: str | None = None) -> Event:
         if "table" in fields:
             return Event("table", step, when, {}, str(fields["table"]), fields["data"], number)
         metrics = {str(key): float(value) for key, value in fields["metrics"].items()}
-        return Event("metrics", step, when, metrics, number=number)
+        return Event("metrics", step, when, metrics, number=number, late=fields.get("late") is True)
     except (ValueError, KeyError, TypeError, AttributeError):
         return Event("corrupt", -1, 0.0, data=line.decode(errors="replace"))

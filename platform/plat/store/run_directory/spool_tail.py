@@ -1,7 +1,7 @@
 """Read the newest progress in a spool from its end, so that the time does not depend on its length.
 
-Steps never decrease within one attempt, so the last whole line has the newest step. The last line that names a measure
-has its newest value.
+Steps never decrease within one attempt but for late events, so the last other line has the newest step. The last line
+that names a measure has its newest value.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _newest(file: BinaryIO, measure: str, run: str | None) -> Newest:
             if not line.strip() or (step is not None and name not in line):
                 continue
             event = parse_line(line, run)
-            if not event.is_damaged and step is None:
+            if not (event.is_damaged or event.late) and step is None:
                 step = event.step
             if measure in event.metrics:
                 return Newest(step, event.metrics[measure], end)

@@ -13,6 +13,7 @@ import shutil
 import stat
 import time
 from pathlib import Path
+from typing import Any
 
 from plat.plain_files import is_special
 from plat.processes.open_files import is_open
@@ -28,7 +29,11 @@ class _Changed(Exception):
 
 
 class CheckpointFolder:
-    """The folder PLAT_CHECKPOINT_DIR of one attempt. `restored`: the step of the snapshot in it, None for none."""
+    """The folder PLAT_CHECKPOINT_DIR of one attempt.
+
+    restored   the step of the snapshot in it, None for none
+    meta       what that snapshot keeps besides files
+    """
 
     def __init__(self, folder: Path, io: RunIO) -> None:
         self._folder, self._io = folder, io
@@ -41,6 +46,7 @@ class CheckpointFolder:
             print("[plat: there is no copy of PLAT_CHECKPOINT_DIR yet: the script starts anew]", flush=True)
         folder.mkdir(parents=True, exist_ok=True)
         self.restored = None if found is None else found[0]
+        self.meta = {} if found is None else found[1].meta
         self._kept = self._seen = self._signature()
         self._began = self._changed = 0.0  # when the newest series of changes began; the newest change
         self._is_new = False  # whether the last look at the files has found a change
@@ -76,11 +82,11 @@ class CheckpointFolder:
         """Return True if the files have not changed for SETTLED seconds."""
         return time.monotonic() - self._changed >= SETTLED
 
-    def keep(self, step: int) -> None:
+    def keep(self, step: int, meta: dict[str, Any] | None = None) -> None:
         """Save a snapshot that covers all steps up to `step`, unless files change meanwhile: then a later call does."""
         before = self._seen  # those of `written_at`: the metrics of newer ones are not logged yet
         with contextlib.suppress(_Changed):
-            self._io.save(step, State({}), write_files=lambda target: self._copy(target, before))
+            self._io.save(step, State({}, meta or {}), write_files=lambda target: self._copy(target, before))
             self._kept = before
 
     def _copy(self, target: Path, before: Signature) -> None:

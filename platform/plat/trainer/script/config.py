@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from plat.errors import SpecError
 from plat.rl.config import number
 
-TENSORBOARD = "tensorboard"  # the value of `script.metrics` for event files
-MLFLOW = "mlflow"  # that for what the script logs with MLflow's client
-
-
+# values of `script.metrics` that name no file
+TEXT = "text"  # lines of the output that people read
+TENSORBOARD = "tensorboard"
+MLFLOW = "mlflow"
+WANDB = "wandb"
+TRACKIO = "trackio"
+KINDS = (TEXT, TENSORBOARD, MLFLOW, WANDB, TRACKIO)
 TO_FILL_IN = "FILL_IN"  # what `plat init` writes for a value that it cannot know
 
 
@@ -25,16 +29,28 @@ class ScriptConfig:
     # more files that decide the result, such as data, as patterns below `folder`; changed ones make new runs
     files: list[str] = field(default_factory=list)
     success: str = ""  # a metric from 0 to 1, if there is one, that progress and lists of runs show in percent
-    # a file below PLAT_RUN_DIR with metrics, JSON lines or .csv, or `tensorboard`: event files below it, or
-    # `mlflow`: what the script logs with MLflow's client;
-    # "": lines of the output that are JSON, and `plat.log`
-    metrics: str = ""
-    step: str = ""  # the name of the step in lines of metrics; "": the first of step, iteration, epoch, global_step
+    # `text`: lines of the output such as `step 1: loss 0.5`; `tensorboard`, `wandb`, `trackio`: their files below
+    # PLAT_RUN_DIR; `mlflow`: what MLflow's client logs; a file below PLAT_RUN_DIR or a pattern (`*/metrics.csv`), with
+    # JSON or CSV; or a list of these. "": lines of the output that are JSON. `plat.log` is always read
+    metrics: Any = ""
+    # lines of the output with metrics: 'step {step}: train loss {train_loss}'
+    patterns: list[str] = field(default_factory=list)
+    step: str = ""  # the name of the step; "": the first of step, iteration, epoch, global_step that there is
     grace: float = number(30.0, minimum=0)  # from SIGTERM to SIGKILL when the run is asked to stop [seconds]
     timeout: float = number(0.0, minimum=0)  # after which the run fails; 0: no limit [seconds]
     stall: float = number(900.0, minimum=0)  # without output or new files, after which it fails; 0: no limit [seconds]
     threads: int = number(1, minimum=1)  # CPU threads of a run; the command gets OMP_NUM_THREADS [threads]
     gpus: int = number(0, minimum=0)  # GPUs of a run [GPUs]
+
+
+def sources_of(script: ScriptConfig) -> list[str]:
+    """Return the sources of metrics besides `plat.log`. Raises SpecError if `script.metrics` names none."""
+    named = script.metrics if isinstance(script.metrics, list) else [script.metrics] if script.metrics else []
+    wrong = next((name for name in named if not isinstance(name, str) or not name), None)
+    if wrong is not None or (script.metrics and not named):
+        fix = f"name a file below PLAT_RUN_DIR, or one of {', '.join(KINDS)}, or a list of several"
+        raise SpecError(f"{script.metrics!r} is no source of metrics", where="script.metrics", fix=fix)
+    return named
 
 
 @dataclass

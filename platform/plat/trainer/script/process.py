@@ -6,39 +6,55 @@ import codecs
 import contextlib
 import os
 import queue
-import re
 import signal
 import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from plat.characters import as_lines, escaped
 from plat.errors import RunError
 from plat.processes.own_process import wait_for_end
-from plat.trainer.script.metrics import LONGEST_LINE
+from plat.trainer.script.readers.content import LONGEST_LINE
 
 LARGEST_LOG = 100 << 20  # bytes of output in the run's log; further output is read and dropped
 CHUNK = 1 << 16
 LATE = 1 << 20  # bytes of output of its daemons that are logged after the script has ended
 DRAIN = 1.0  # seconds for which output is read after the script; a daemon may hold it open, or write for ever
+LONGEST_SHOWN = 4096  # bytes of such a line
 LAST = 300  # bytes of the last line of the output
-# A line that is a JSON object. A progress bar without an end of line may stand before it.
-OBJECT = re.compile(rb"^(?:[^\n{]*\r[^\n{]*|[ \t]*)(\{[^\n]*)", re.M)
+SHOWN = 20  # lines of the output that an error message may quote
+
+
+class Line(NamedTuple):
+    """A line of the output without its end; `is_bar`: a piece of one that has carriage returns."""
+
+    text: bytes
+    time: float
+    is_bar: bool
 
 
 class Script:
     """A running command. `last`: the last line of its output. `heard`: the monotonic time of its newest output.
 
+    tail         the last lines of its output
     environment  variables that are added; None removes one
+    needle       only lines with these bytes are passed on
     """
 
-    def __init__(self, words: list[str], folder: Path, environment: Mapping[str, str | None]) -> None:
+    def __init__(
+        self, words: list[str], folder: Path, environment: Mapping[str, str | None], needle: bytes = b"{"
+    ) -> None:
         self.last = ""
+        self.tail: deque[bytes] = deque(maxlen=SHOWN)
+        self._needle = needle
         self.heard = time.monotonic()
-        self._lines: queue.Queue[tuple[bytes, float] | None] = queue.Queue(maxsize=10_000)
+        self._lines: queue.Queue[Line | None] = queue.Queue(maxsize=10_000)
+        self._is_in_bar = False  # the newest piece ended with a carriage return
         self._is_over = False  # nobody takes lines any more
         self._log = sys.stdout  # of this run; the process may execute another run when a daemon still writes
         self._room = LARGEST_LOG  # bytes that still fit into the log
@@ -58,8 +74,8 @@ class Script:
             raise RunError(what, where=str(folder), fix=_advice(error, folder / words[0])) from None
         threading.Thread(target=self._read, daemon=True).start()
 
-    def output(self, seconds: float) -> Iterator[tuple[bytes, float]]:
-        """Yield (line, time) of JSON objects in the output for `seconds`; return early when the script ends."""
+    def output(self, seconds: float) -> Iterator[Line]:
+        """Yield lines of the output for `seconds`; return early when the script ends."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             try:
@@ -79,11 +95,11 @@ class Script:
             wait_for_end(end, max(0.0, seconds))
             os.close(end)
 
-    def rest_of_output(self) -> Iterator[tuple[bytes, float]]:
+    def rest_of_output(self) -> Iterator[Line]:
         """Yield what `output` has not. Call it when the script has ended."""
         until = time.time() + DRAIN
         with contextlib.suppress(queue.Empty):
-            while (line := self._lines.get(timeout=DRAIN)) is not None and line[1] < until:
+            while (line := self._lines.get(timeout=DRAIN)) is not None and line.time < until:
                 yield line
 
     def close(self) -> None:
@@ -120,8 +136,10 @@ class Script:
                 while (chunk := os.read(output.fileno(), CHUNK)) and not self._log.closed:
                     self.heard = time.monotonic()
                     self._copy(chunk)
-                    lines, _, rest = (rest + chunk).rpartition(b"\n")
-                    self._pass_on(lines)
+                    data = rest + chunk
+                    end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
+                    rest = data[end:]
+                    self._pass_on(data[:end])
                     if len(rest) > LONGEST_LINE:
                         rest = b"..." + rest[-LAST:]  # the rest of this line is no JSON object
             self._pass_on(rest)
@@ -141,13 +159,19 @@ class Script:
             self._room = 0
 
     def _pass_on(self, lines: bytes) -> None:
-        if b"{" in lines:
-            for match in OBJECT.finditer(lines):
-                if self._is_over:
-                    break
-                self._lines.put((match[1].strip(), time.time()))
-        if text := lines[-4 * LAST :].strip():
-            self.last = escaped(as_lines(text.rpartition(b"\n")[2][-LAST:].decode("utf-8", "replace")))
+        if not lines:
+            return
+        *ended, last = lines.split(b"\n")
+        for line in (*ended, last):
+            pieces = [piece for piece in line.split(b"\r") if piece.strip()]
+            for piece in pieces:
+                self.tail.append(piece[-LONGEST_SHOWN:])
+                if self._needle in piece and not self._is_over:
+                    self._lines.put(Line(piece.strip(), time.time(), self._is_in_bar or len(pieces) > 1))
+            self._is_in_bar = False
+        self._is_in_bar = last.endswith(b"\r")
+        if self.tail:
+            self.last = escaped(as_lines(self.tail[-1].strip()[-LAST:].decode("utf-8", "replace")))
 
 
 def _advice(error: OSError, program: Path) -> str:

@@ -12,7 +12,8 @@ from plat.extras import require_extra
 from plat.suggest import suggest
 from plat.trainer.api import HEADLINE, TrainerSpec, lazily
 from plat.trainer.script.command import check_placeholders, words_of
-from plat.trainer.script.config import TENSORBOARD, TO_FILL_IN, ScriptRunConfig
+from plat.trainer.script.config import TENSORBOARD, TO_FILL_IN, WANDB, ScriptRunConfig, sources_of
+from plat.trainer.script.readers.patterns import compiled
 from plat.trainer.script.source_files import source_files
 
 INTERPRETERS = ("python", "python3", "sh", "bash", "zsh", "Rscript", "julia", "perl", "node", "ruby")
@@ -27,17 +28,20 @@ def validate(config: ScriptRunConfig) -> ScriptRunConfig:
     for name, value in config.args.items():
         if value == TO_FILL_IN:
             raise SpecError(f"{name} is still {TO_FILL_IN}", where=name, fix="write its value into the experiment file")
-    metrics = Path(config.script.metrics)
-    if metrics.is_absolute() or ".." in metrics.parts:
-        fix = "name a file below PLAT_RUN_DIR, and let the script write it there: --out {run_dir}/metrics.csv"
-        raise SpecError(f"{metrics} is outside of PLAT_RUN_DIR", where="script.metrics", fix=fix)
+    for metrics in map(Path, sources_of(config.script)):
+        if metrics.is_absolute() or ".." in metrics.parts:
+            fix = "name a file below PLAT_RUN_DIR, and let the script write it there: --out {run_dir}/metrics.csv"
+            raise SpecError(f"{metrics} is outside of PLAT_RUN_DIR", where="script.metrics", fix=fix)
+    for pattern in config.script.patterns:
+        compiled(pattern)
     return config
 
 
 def _check_machine(config: ScriptRunConfig) -> None:
     """Raise SpecError if this machine lacks the program that the command starts, or the reader of its metrics."""
-    if config.script.metrics == TENSORBOARD:
-        require_extra("tensorboard", "script.metrics: tensorboard", "script.metrics")
+    for extra in (TENSORBOARD, WANDB):
+        if extra in sources_of(config.script):
+            require_extra(extra, f"script.metrics: {extra}", "script.metrics")
     words = words_of(config.script)
     _check_script(Path(config.script.folder), words)
     program = words[0]
@@ -78,6 +82,7 @@ SPEC = TrainerSpec(
     resources=lambda config: {"threads": config.script.threads, "gpus": config.script.gpus},
     source_files=lambda config: source_files(config.script),
     check_machine=_check_machine,
+    legacy={"script.patterns": []},
     operational_keys=("script.folder", "script.grace", "script.timeout", "script.stall", "script.success"),
     headline=_headline,
     iterations=lambda config: None,

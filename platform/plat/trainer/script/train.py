@@ -6,59 +6,28 @@ import json
 import math
 import signal
 import time
-from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from plat.errors import RunError, os_errors_as
 from plat.trainer.api import Outcome, RunIO
 from plat.trainer.heartbeat import beat
+from plat.trainer.script.advice import nothing_read
 from plat.trainer.script.checkpoints import CheckpointFolder
 from plat.trainer.script.command import arguments, filled
-from plat.trainer.script.config import MLFLOW, TENSORBOARD, ScriptConfig, ScriptRunConfig
+from plat.trainer.script.config import TEXT, ScriptConfig, ScriptRunConfig, sources_of
 from plat.trainer.script.limits import Limits
-from plat.trainer.script.metrics import Lines, Logged, MetricsFile
-from plat.trainer.script.mlflow_metrics import NAME, MlflowFile, empty_store
+from plat.trainer.script.notes import Notes
 from plat.trainer.script.process import Script
-from plat.trainer.script.tensorboard import PATTERN, EventFiles
+from plat.trainer.script.readers.logged import Logged, Source
+from plat.trainer.script.readers.output import Output
+from plat.trainer.script.recorder import Recorder
+from plat.trainer.script.sources import opened, prepared, remove_old
 from plat.words.outcomes import FINISHED, INTERRUPTED
 
 TICK = 0.1  # seconds between two looks at files
 SLACK = 0.02  # seconds: the times of files are up to some milliseconds behind the clock
-HOW_TO_LOG = {  # script.metrics -> advice
-    "": 'print lines of JSON, such as {"step": 1, "loss": 0.5}, or call plat.log(step, loss=0.5)',
-    TENSORBOARD: "write the event files of TensorBoard below PLAT_RUN_DIR",
-    MLFLOW: "log with MLflow's client, and do not set another tracking URI than MLFLOW_TRACKING_URI",
-}
-
-Source = MetricsFile | EventFiles | MlflowFile
-
-
-class Recorder:
-    """Log metrics in the order of their times, and none that an earlier attempt has logged."""
-
-    def __init__(self, io: RunIO, restored: int | None) -> None:
-        self._io, self._restored = io, restored
-        self._waiting: deque[Logged] = deque()
-        self.step = restored  # the newest that counts, None before the first
-        self.has_logged = restored is not None
-
-    def add(self, logged: Logged | None) -> None:
-        """Keep the metrics of one line until the next `log`."""
-        if logged is not None:
-            self.has_logged = True
-            if self._restored is None or logged.step > self._restored:
-                self._waiting.append(logged)
-
-    def log(self, until: float | None = None) -> None:
-        """Log what waits and is from before `until`, a time; None: all. Raises RunError if a step is below another."""
-        while self._waiting and (until is None or self._waiting[0].time <= until):
-            logged = self._waiting.popleft()
-            if self.step is not None and logged.step < self.step:
-                what = f"the script logged step {logged.step} after step {self.step}"
-                raise RunError(what, fix="let steps rise; a script that starts again resumes from PLAT_CHECKPOINT_DIR")
-            self._io.log(logged.step, logged.metrics)
-            self.step = logged.step
 
 
 def train(config: ScriptRunConfig, io: RunIO) -> Outcome:
@@ -76,24 +45,28 @@ def train(config: ScriptRunConfig, io: RunIO) -> Outcome:
         checkpoints = CheckpointFolder(files / "checkpoints", io)
         places = {"run_dir": files, "checkpoint_dir": files / "checkpoints", "config": files / "config.json"}
         places["config"].write_text(json.dumps(arguments(config), indent=1) + "\n")
-        sources, metrics = _sources(config.script, files)
-        variables = _environment(config, places, metrics)
-        if config.script.metrics == MLFLOW:
-            variables |= empty_store(files, io.cache)
-            sources.append(MlflowFile(files / NAME))
-    recorder = Recorder(io, checkpoints.restored)
+        remove_old(config.script, files)
+        variables = _environment(config, places) | prepared(config.script, files, io.cache)
+    recorder, notes = Recorder(io, checkpoints.restored, checkpoints.meta), Notes()
+    first = 1 if checkpoints.restored is None else checkpoints.restored + 1
+    sources = opened(config.script, files, notes.refuse, first)
+    text, patterns = TEXT in sources_of(config.script), config.script.patterns
+    output = Output(config.script.step, notes.refuse, text=text, patterns=patterns, first=first)
     words = filled(config, {name: str(path) for name, path in places.items()})
-    script = Script(words, folder, variables)
-    if Watch(script, sources, recorder, checkpoints).follow(io, config.script):
+    started = time.time()
+    script = Script(words, folder, variables, needle=b"" if text or patterns else b"{")
+    is_interrupted = Watch(script, output, sources, recorder, checkpoints).follow(io, config.script)
+    for note in recorder.notes:
+        notes.add(note)
+    if is_interrupted:
         return Outcome(INTERRUPTED)
     if script.code:
         raise _failure(script, words)
     if not recorder.has_logged:
-        what = "the script ended well and logged no metric" + (f"; its last line: {script.last}" if script.last else "")
-        name = config.script.metrics
-        fix = HOW_TO_LOG.get(name, f"write lines with numbers into the file {name} below PLAT_RUN_DIR")
-        raise RunError(what, where=" ".join(words), fix=fix)
-    return Outcome(FINISHED)
+        error = nothing_read(config.script, files, started, script.tail, notes.all)
+        error.where = " ".join(words)
+        raise error
+    return Outcome(FINISHED, {"notes": "; ".join(notes.all)} if notes.all else {})
 
 
 @dataclass
@@ -101,6 +74,7 @@ class Watch:
     """What is followed while a script runs. `sources`: the files with its metrics, besides its output."""
 
     script: Script
+    output: Output
     sources: list[Source]
     recorder: Recorder
     checkpoints: CheckpointFolder
@@ -110,17 +84,18 @@ class Watch:
 
         Raises RunError if a limit of the script has passed.
         """
-        lines, limits, is_running = Lines(config.step), Limits(config, io.files), True
+        limits, is_running = Limits(config, io.files), True
         failure, kill_at = None, math.inf
         try:
             while is_running:
                 is_running = self.script.code is None
                 beat()  # the limits of the script count, not that of the trainer
-                for text, at in self.script.output(TICK) if is_running else self.script.rest_of_output():
-                    self.recorder.add(lines.of_text(text, at))
+                for line in self.script.output(TICK) if is_running else self.script.rest_of_output():
+                    self._add(self.output.read(*line))
                 for source in self.sources:
-                    for logged in source.new(is_last=not is_running):
-                        self.recorder.add(logged)
+                    self._add(source.new(is_last=not is_running))
+                if not is_running and kill_at == math.inf:
+                    self._add(self.output.end())
                 self._log(not is_running, keeps=not is_running and kill_at < math.inf)
                 if is_running and kill_at == math.inf:
                     failure = limits.passed(self.script.heard)
@@ -140,6 +115,10 @@ class Watch:
             raise failure
         return kill_at < math.inf
 
+    def _add(self, found: Iterable[Logged]) -> None:
+        for logged in found:
+            self.recorder.add(logged)
+
     def _log(self, has_ended: bool, keeps: bool) -> None:
         """Log the metrics that came in. Those after a change of checkpoint files wait until their snapshot is taken.
 
@@ -153,35 +132,18 @@ class Watch:
                 self.recorder.log(until=written + SLACK)
             is_due = keeps if has_ended else has_turn or self.checkpoints.has_settled()
             if is_due and self.recorder.step is not None:
-                self.checkpoints.keep(self.recorder.step)
+                self.checkpoints.keep(self.recorder.step, self.recorder.kept())
             if waits and not is_due and not has_ended:
                 return
-        self.recorder.log()
+        self.recorder.finish() if has_ended else self.recorder.log()
 
 
-def _sources(config: ScriptConfig, files: Path) -> tuple[list[Source], Path]:
-    """Return the files with metrics besides the output, without an earlier attempt's, and the path for `plat.log`."""
-    logged_by_plat = files / "metrics.jsonl"
-    sources: list[Source] = [MetricsFile(logged_by_plat, config.step)]
-    old = [logged_by_plat]
-    if config.metrics == TENSORBOARD:
-        sources.append(EventFiles(files))
-        old += files.rglob(PATTERN)
-    elif config.metrics and config.metrics != MLFLOW:
-        sources.append(MetricsFile(files / config.metrics, config.step))
-        old.append(files / config.metrics)
-    for path in old:  # what counts of them is in the events of that attempt
-        path.unlink(missing_ok=True)
-    return sources, logged_by_plat
-
-
-def _environment(config: ScriptRunConfig, places: dict[str, Path], metrics: Path) -> dict[str, str | None]:
+def _environment(config: ScriptRunConfig, places: dict[str, Path]) -> dict[str, str | None]:
     return {
         "PLAT_RUN_DIR": str(places["run_dir"]),
         "PLAT_CHECKPOINT_DIR": str(places["checkpoint_dir"]),
         "PLAT_CONFIG": str(places["config"]),
         "PLAT_SEED": str(config.seed),
-        "PLAT_METRICS": str(metrics),
         "OMP_NUM_THREADS": str(config.script.threads),
         "PYTHONUNBUFFERED": "1",  # lines of the output arrive when they are printed
     }

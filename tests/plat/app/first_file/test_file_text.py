@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from plat.app.first_file import write
 from plat.app.first_file.flags import Flag
 from plat.app.first_file.placeholders import placed
 from plat.app.first_file.user_script import UserScript
@@ -96,3 +97,10 @@ def test_a_long_command_has_a_line_for_each_option(folder: Path) -> None:
     used, left = placed([Flag(name, f"--{name} ", "1") for name in names])
     text = file_text(UserScript(folder / "train.py", ()), os.curdir, used, left)
     assert max(map(len, text.splitlines())) < 120 and "    --option_7 {option_7}\n" in text
+
+
+@pytest.mark.parametrize("text", ["3.10", "007", "0.10", "+5"])
+def test_a_default_keeps_its_spelling(text: str) -> None:
+    """The command would get 3.1 in place of 3.10."""
+    assert write._text(text, of_number=True) == f'"{text}"'
+    assert [write._text(number, of_number=True) for number in ("3.1", "7", "1e-3")] == ["3.1", "7", "1e-3"]

@@ -100,7 +100,12 @@ def test_configs_beside_the_files_and_runs_without_seed_or_step(plat, project, s
         ({}, ["no.csv"], "there is no such file"),
         ({"a/x.txt": ""}, ["a"], "the folder has no CSV file"),
         ({"a.csv": ""}, ["a.csv"], "the file has no rows"),
-        ({"a.csv": "lr;loss\n1;2\n"}, ["a.csv"], "separated by ';', and not by commas"),
+        ({"a.csv": "lr;loss\n1;2\n"}, ["a.csv"], r"which columns are axes.*columns: lr, loss"),
+        ({"a.csv": "lr;loss\n1;2;3\n"}, ["a.csv"], r"3 cells, and the header has 2.*a.csv:2.*separated by ';'"),
+        ({"a.csv": "lr,loss\n1,0.5\n1,12%\n"}, ["a.csv", "--axes", "lr"], r"loss has numbers, and here '12%'.*a.csv:3"),
+        ({"a.csv": 'lr,loss\n1,"0.5\n'}, ["a.csv", "--axes", "lr"], r"a quote is not closed.*a.csv:2"),
+        ({"a.csv": "lr,loss,loss\n1,2,3\n"}, ["a.csv", "--axes", "lr"], r"two columns are called 'loss'"),
+        ({"a.csv": "lr,step,loss\n1,first,3\n"}, ["a.csv", "--axes", "lr"], r"step is 'first'.*a.csv:2"),
         (
             {f"{arm}/r{number}.csv": "loss\n1\n" for arm in "ab" for number in (0, 1)},
             ["a", "b"],
@@ -110,11 +115,6 @@ def test_configs_beside_the_files_and_runs_without_seed_or_step(plat, project, s
             {f"{arm}/seed{number}.csv": "loss\n1\n" for arm in "ab" for number in (0, 1)},
             ["a", "b"],
             r"same values and seed \(seed=0\)",
-        ),
-        (
-            {f"{name}.csv": "step,loss\n1,2\n1,3\n" for name in "ab"},
-            ["a.csv", "b.csv"],
-            r"same step 1.*join such files",
         ),
         ({"a.csv": "lr,loss\n1,2\n"}, ["a.csv"], r"which columns are axes.*columns: lr, loss"),
         ({"a.csv": "lr,loss\n1,2\n"}, ["a.csv", "--axes", "rl"], r"no column 'rl'.*columns: lr, loss"),
@@ -145,3 +145,34 @@ def test_bad_input_is_refused_and_leaves_nothing(plat, project, files, arguments
     code, _, err = plat("import", "csv", *arguments, "--out", "new.yaml")
     assert code == 2 and re.search(message, err, flags=re.S), err
     assert sorted(Path.cwd().rglob("*")) == before
+
+
+def test_numbers_with_thousands_separators_are_numbers(plat, project, stored):
+    rows = ['0.1,0,1,"950.5"', '0.1,0,2,"1,020.5"', '0.2,0,1,"900"', '0.2,0,2,"990"']
+    Path("all.csv").write_text("lr,seed,step,reward\n" + "\n".join(rows))
+    assert plat("import", "csv", "all.csv", "--axes", "lr", "--out", "lr.yaml")[0] == 0
+    expected = {(0.1,): {"reward": [(1, 950.5), (2, 1020.5)]}, (0.2,): {"reward": [(1, 900), (2, 990)]}}
+    assert stored("lr.yaml", "lr") == expected
+
+
+def test_semicolons_stand_beside_decimal_commas(plat, project, stored):
+    Path("all.csv").write_text("lr;step;loss\n1;1;1.020\n1;2;0,5\n2;1;7\n2;2;1.000,25\n")
+    assert plat("import", "csv", "all.csv", "--axes", "lr", "--out", "lr.yaml")[0] == 0
+    expected = {(1,): {"loss": [(1, 1020), (2, 0.5)]}, (2,): {"loss": [(1, 7), (2, 1000.25)]}}
+    assert stored("lr.yaml", "lr") == expected
+
+
+def test_of_several_values_of_a_step_in_a_file_of_a_run_the_last_counts(plat, project, stored):
+    for name in "ab":
+        Path(f"seed={ord(name)}.csv").write_text("step,loss\n1,2\n1,3\n2,4\n")
+    code, out, err = plat("import", "csv", "seed=97.csv", "seed=98.csv", "--out", "new.yaml")
+    assert code == 0 and "2 values of a metric had a later one at the same step, which counts" in out + err
+    assert stored("new.yaml", "seed") == {(seed,): {"loss": [(1, 3), (2, 4)]} for seed in (97, 98)}
+
+
+def test_a_spelling_that_differs_is_another_setting(plat, project, stored):
+    rows = ["3.1,7,0,1,0.5", "3.10,7,0,1,9.5", "3.9,7,0,1,0.1", "3.9,007,0,1,4"]
+    Path("all.csv").write_text("python,id,seed,step,loss\n" + "\n".join(rows))
+    assert plat("import", "csv", "all.csv", "--axes", "python,id", "--out", "new.yaml")[0] == 0
+    ends = {label: curves["loss"][0][1] for label, curves in stored("new.yaml", "python", "id").items()}
+    assert ends == {("3.1", "7"): 0.5, ("3.10", "7"): 9.5, ("3.9", "7"): 0.1, ("3.9", "007"): 4}

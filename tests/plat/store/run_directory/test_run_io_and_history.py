@@ -20,6 +20,7 @@ from plat.store.run_directory.creation import create
 from plat.store.run_directory.damage import damage
 from plat.store.run_directory.history import run_history
 from plat.store.run_directory.run_io import FileRunIO
+from plat.store.run_directory.state import last_progress
 from plat.trainer.api import State
 
 
@@ -189,3 +190,25 @@ def test_any_sequence_of_kills_gives_the_undisturbed_history(tmp_path_factory, k
     paths.result.write_bytes(to_checked_json(result))
     assert values(paths) == {("v", step): value(step) for step in range(last + 1)}
     assert [table.step for table in run_history(paths)[1]] == list(range(last + 1))
+
+
+def test_late_metrics_count_if_they_were_logged_before_the_checkpoint(paths):
+    first = open_io(paths)
+    first.log(20, {"loss": 1})
+    first.log(1, {"val": 2}, late=True)
+    assert first.step == 20
+    first.save(20, state(20))
+    first.log(2, {"val": 3}, late=True)
+    with pytest.raises(RunError, match="logged step 2 after step 20"):
+        first.log(2, {"loss": 3})
+    with pytest.raises(RunError, match="logged step -1"):
+        first.log(-1, {"loss": 3}, late=True)
+    assert values(paths) == {("loss", 20): 1, ("val", 1): 2}
+    assert last_progress(paths.attempt(1).events)[0] == 20
+    second = open_io(paths)
+    second.restore()
+    second.log(2, {"val": 4}, late=True)
+    second.save(20, state(20))
+    assert (
+        values(paths) == {("loss", 20): 1, ("val", 1): 2, ("val", 2): 4} and damage(paths, *run_history(paths)) is None
+    )

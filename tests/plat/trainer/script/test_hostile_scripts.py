@@ -141,6 +141,6 @@ def test_metrics_outside_of_the_run_are_refused(tmp_path: Path) -> None:
 
 def test_output_is_read_while_a_script_that_was_asked_to_stop_ends(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "import signal, sys, time\ndef end(*_):\n    for _ in range(40_000): print('{\"a\": 1}')\n    sys.exit()\n"
-    text += "signal.signal(15, end)\nprint('{\"a\": 1}', flush=True)\nwhile True: time.sleep(1)\n"
+    text += "signal.signal(15, end)\nprint('{\"a\": 1}\\n' * 2, flush=True)\nwhile True: time.sleep(1)\n"
     monkeypatch.setattr(MemoryIo, "should_stop", lambda io: len(io.logged) > 0)
-    assert len(run(text, grace=30.0).logged) == 40_001
+    assert len(run(text, grace=30.0).logged) == 40_002

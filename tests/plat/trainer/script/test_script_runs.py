@@ -181,7 +181,7 @@ def test_ctrl_c_ends_the_script_and_the_next_sweep_resumes_it(plat: Verb, projec
     path = experiment(project, "python train.py", "script.grace: 0.5")
     sweep = subprocess.Popen([sys.executable, "-m", "plat", "sweep", path], cwd=project, stdout=subprocess.DEVNULL)
     until = time.monotonic() + 60
-    while time.monotonic() < until and not any(curve_so_far(run, 4) for run in runs_of(project)):
+    while time.monotonic() < until and not any(curve_so_far(run, 3) for run in runs_of(project)):
         time.sleep(0.05)
     sweep.send_signal(signal.SIGINT)
     assert sweep.wait(60) != 0 and marked(project) == []

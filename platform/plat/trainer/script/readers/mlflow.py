@@ -15,7 +15,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from plat.errors import RunError
-from plat.trainer.script.metrics import Logged
+from plat.trainer.script.readers.logged import Logged
 
 NAME = "mlflow.db"
 LARGEST = 1.7976931348623157e308  # MLflow stores it for infinity
@@ -65,14 +65,11 @@ class MlflowFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._row = 0  # the newest that was read
-        self._newest = 0  # the newest step
-        self._steps: dict[str, int] = {}  # metric -> its newest step
 
     def new(self, is_last: bool = False) -> Iterator[Logged]:
         """Yield the metrics since the last call, in the order in which they were logged.
 
-        MLflow counts the steps of each metric alone, and logs a final score at step 0. So a metric whose step is below
-        the newest of the others gets that one. Raises RunError at the last call if the store cannot be read.
+        A step below 0, which MLflow allows, is 0. Raises RunError at the last call if the store cannot be read.
         """
         try:
             rows = self._rows()
@@ -83,11 +80,8 @@ class MlflowFile:
             raise RunError(f"the metrics of MLflow cannot be read: {error}", where=str(self._path), fix=fix) from error
         for row, key, value, is_nan, step, milliseconds in rows:
             self._row = row
-            if self._steps.get(key, step) <= step < self._newest:
-                step = self._newest
-            self._steps[key], self._newest = step, max(step, self._newest)
             number = math.nan if is_nan else math.copysign(math.inf, value) if abs(value) >= LARGEST else value
-            yield Logged(step, {key: number}, milliseconds / 1000)
+            yield Logged(max(0, step), {key: number}, milliseconds / 1000, key)
 
     def _rows(self) -> list[tuple[int, str, float, int, int, int]]:
         address = f"file:{quote(str(self._path))}?mode=ro"

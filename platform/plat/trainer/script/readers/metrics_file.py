@@ -1,0 +1,162 @@
+"""Read a file of metrics by its content: JSON lines, a JSON document, or CSV.
+
+A file may grow, be written anew with more columns, be replaced, or be overwritten at each step. Values that are known
+count once. When the script has ended, the whole file is read once more and compared with what was yielded.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from plat.trainer.script.readers.content import Content
+from plat.trainer.script.readers.csv_metrics import CsvMetrics
+from plat.trainer.script.readers.logged import Logged, Look, Refuse, same
+from plat.trainer.script.readers.objects import Objects
+
+CSV = (".csv", ".tsv")
+UTF16 = (b"\xff\xfe", b"\xfe\xff")
+Known = dict[int, dict[str, float]]  # step -> metric -> value
+
+
+class Parser(Protocol):
+    """Reads the parts of one file, in their order. `is_outdated`: the file must be read again from its beginning."""
+
+    is_outdated: bool
+
+    def read(self, text: str, is_last: bool = False) -> Iterator[Logged]: ...
+
+
+class JsonLines:
+    """Lines of JSON, or with `is_document` one document: an object, a list of them, or a state of HF's Trainer."""
+
+    is_outdated = False
+
+    def __init__(self, objects: Objects, is_document: bool) -> None:
+        self._objects, self._is_document = objects, is_document
+
+    def read(self, text: str, is_last: bool = False) -> Iterator[Logged]:
+        """Yield the metrics of complete lines, or of a whole document."""
+        if self._is_document:
+            for values in _document(text):
+                yield from self._objects.of_values(values)
+        else:
+            for line in text.split("\n"):
+                yield from self._objects.of_line(line)
+        if is_last or self._is_document:
+            yield from self._objects.end()
+
+
+class MetricsFile:
+    """The metrics in a file.
+
+    step      the name of the step; "": the usual ones
+    refuse    says what cannot be read
+    known     the values that were read, also from other files of the same source
+    options   more arguments of `Objects` and, for `first`, of `CsvMetrics`
+    """
+
+    def __init__(self, path: Path, step: str, refuse: Refuse, known: Known | None = None, **options: Any) -> None:
+        self._path, self._step, self._refuse, self._options = path, step, refuse, options
+        self._content = Content(path)
+        self._known: Known = {} if known is None else known
+        self._parser = self._made(False)
+        self._is_document = False  # what a .json file has
+
+    def new(self, is_last: bool = False) -> Iterator[Logged]:
+        """Yield the metrics since the last call. A line without an end waits, unless `is_last`."""
+        if self._path.suffix == ".json":
+            whole = self._content.changed(is_last)
+            self._is_document = self._is_document if not whole else not _is_lines(whole)
+            if self._is_document:
+                yield from self._compared(self._made(True).read(_text(whole, self._path, self._refuse)))
+                return
+        is_anew, data = self._content.read()
+        while data:
+            while is_anew and (more := self._content.read()[1]):
+                data += more
+            if is_anew:
+                self._parser = self._made(False)
+            found = self._parser.read(_text(data, self._path, self._refuse))
+            yield from self._compared(found) if is_anew else self._fresh(found)
+            if self._parser.is_outdated:
+                self._content.begin_again()
+            is_anew, data = self._content.read()
+        if is_last and (data := self._content.whole()):
+            yield from self._compared(self._made(False).read(_text(data, self._path, self._refuse), is_last=True))
+
+    def _made(self, is_document: bool) -> Parser:
+        if self._path.suffix in CSV:
+            return CsvMetrics(str(self._path), self._step, self._refuse, first=self._options.get("first", 1))
+        return JsonLines(Objects(self._step, self._refuse, str(self._path), **self._options), is_document)
+
+    def _fresh(self, found: Iterable[Logged]) -> Iterator[Logged]:
+        """Yield what is not known, as the script logged it."""
+        for logged in found:
+            before = self._known.setdefault(logged.step, {})
+            metrics = {name: value for name, value in logged.metrics.items() if not same(before.get(name), value)}
+            before.update(metrics)
+            if metrics:
+                yield logged._replace(metrics=metrics)
+
+    def _compared(self, found: Iterable[Logged]) -> Iterator[Logged]:
+        """Yield what a file that is read again has and that is not known: of a step, its last values alone."""
+        last: dict[tuple[str, int], Logged] = {}
+        for logged in found:
+            before = last.get((logged.counter, logged.step), logged)
+            last[logged.counter, logged.step] = logged._replace(metrics={**before.metrics, **logged.metrics})
+        for (_, step), logged in last.items():
+            before_it = self._known.get(step, {})
+            kinds: dict[Look, dict[str, float]] = {"changed": {}, "found": {}}
+            for name, value in logged.metrics.items():
+                if not same(before_it.get(name), value):
+                    kinds["changed" if name in before_it else "found"][name] = value
+            for look, metrics in kinds.items():
+                yield from self._fresh([logged._replace(metrics=metrics, look=look)])
+
+
+class MetricsFiles:
+    """All files below a folder whose paths match a pattern, such as `*/metrics.csv`. A value counts once."""
+
+    def __init__(self, folder: Path, pattern: str, make: Callable[[Path, Known], MetricsFile]) -> None:
+        self._folder, self._pattern, self._make = folder, pattern, make
+        self._files: dict[Path, MetricsFile] = {}
+        self._known: Known = {}
+
+    def new(self, is_last: bool = False) -> Iterator[Logged]:
+        """Yield the metrics since the last call, of one file after the other."""
+        exact = self._folder / self._pattern
+        for path in [exact] if exact.exists() else sorted(self._folder.glob(self._pattern)):
+            if path not in self._files:
+                self._files[path] = self._make(path, self._known)
+            yield from self._files[path].new(is_last)
+
+
+def _document(text: str) -> list[Mapping[str, Any]]:
+    """Return the objects of a JSON document; none while it is still being written."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return []
+    if isinstance(value, Mapping):
+        value = value["log_history"] if isinstance(value.get("log_history"), list) else [value]
+    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
+
+
+def _is_lines(text: bytes) -> bool:
+    """Return True if a file has JSON lines, and no document: its first line is a whole object."""
+    first, _, rest = text.lstrip().partition(b"\n")
+    try:
+        value = json.loads(first)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, Mapping) and "log_history" not in value and bool(rest.strip())
+
+
+def _text(data: bytes, path: Path, refuse: Refuse) -> str:
+    if data[:2] in UTF16:
+        refuse("the file is UTF-16", str(path), "write it as UTF-8")
+        return ""
+    return data.decode("utf-8", "replace")

@@ -1,0 +1,123 @@
+"""Turn objects, such as lines of JSON, into metrics by step.
+
+Nested objects get dotted names: {"train": {"loss": 1}} is `train.loss`, as in the logs of W&B. An object without a step
+is no metrics, e.g. the arguments of the script, unless no object has one: then they are counted from 1.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from plat.trainer.script.readers.logged import LONGEST_MESSAGE, Logged, Refuse, number, step_names, whole
+
+DEEPEST = 20  # levels of nested objects
+MOST_HELD = 10_000  # objects without a step that wait for one that has it
+
+
+class Objects:
+    """Objects of one source, in their order.
+
+    step      the name of the step; "" for the first of STEPS that an object has
+    refuse    says that an object was left out
+    place     the name of the source, for messages
+    first     the number of the first object without a step
+    fraction  True: a step such as `epoch: 0.1` is a metric, and its objects are counted
+    time_key  the name of the time in seconds since 1970, if objects have one; it is no metric
+    """
+
+    def __init__(
+        self, step: str, refuse: Refuse, place: str = "", *, first: int = 1, fraction: bool = False, time_key: str = ""
+    ) -> None:
+        self._names, self._refuse, self._place = step_names(step), refuse, place
+        self._next, self._fraction, self._time_key = first, fraction, time_key
+        self._held: list[tuple[dict[str, float], float]] = []  # without a step
+        self._held_names: set[str] = set()
+        self._has_step = self._is_counted = False
+
+    def of_line(self, line: str | bytes, at: float | None = None) -> Iterator[Logged]:
+        """Yield the metrics of a line that is a JSON object; any other line has none."""
+        if line.strip()[:1] not in (b"{", "{"):
+            return
+        try:
+            values = json.loads(line)
+        except (ValueError, RecursionError):
+            return
+        yield from self.of_values(values, at)
+
+    def of_values(self, values: Mapping[str, Any], at: float | None = None) -> Iterator[Logged]:
+        """Yield the metrics among these values, and those before them that waited.
+
+        Raises RunError if the step is a number, but no whole one from 0 to LARGEST_STEP.
+        """
+        found = flat(values)
+        logged_at = number(found.pop(self._time_key, None)) or at or time.time()
+        key, step = self._step(found)
+        if key and step is None:
+            shown = f"{key} is {found[key]!r}"[:LONGEST_MESSAGE]
+            self._refuse(f"an object whose step is no number is left out: {shown}", self._place, "print whole numbers")
+            return
+        numbers = ((name, number(value)) for name, value in found.items() if name != key)
+        metrics = {name: value for name, value in numbers if value is not None}
+        if not metrics:
+            return
+        if step is not None:
+            self._leave_out()
+            self._has_step, self._next = True, step + 1
+            yield Logged(step, metrics, logged_at, key)
+        elif self._is_counted and not self._has_step:
+            yield self._counted(metrics, logged_at)
+        elif self._has_step:
+            self._say_left_out(metrics)
+        else:
+            repeats = not self._held_names.isdisjoint(metrics)  # arguments and summaries come once, steps come again
+            self._held.append((metrics, logged_at))
+            self._held_names.update(metrics)
+            if repeats or len(self._held) > MOST_HELD:
+                yield from self.end()
+
+    def end(self) -> Iterator[Logged]:
+        """Yield the objects without a step that still wait for one that has it: there is none."""
+        self._is_counted = True
+        for metrics, at in self._held:
+            yield self._counted(metrics, at)
+        self._held = []
+
+    def _counted(self, metrics: dict[str, float], at: float) -> Logged:
+        self._next += 1
+        return Logged(self._next - 1, metrics, at)
+
+    def _leave_out(self) -> None:
+        for metrics, _ in self._held:
+            self._say_left_out(metrics)
+        self._held = []
+
+    def _say_left_out(self, metrics: Mapping[str, float]) -> None:
+        names = ", ".join(sorted(metrics))[:LONGEST_MESSAGE]
+        self._refuse(f"an object without a step is left out, because others have one ({names})", self._place, "")
+
+    def _step(self, found: Mapping[str, Any]) -> tuple[str, int | None]:
+        """Return the name of the step, "" without one, and the step, None if it is a text."""
+        names = {name.lower(): name for name in reversed(list(found))}
+        for key in (names[name] for name in self._names if name in names):
+            value, stated = found[key], number(found[key])
+            if isinstance(value, str) and stated is None:
+                return key, None
+            if self._fraction and stated is not None and stated % 1:
+                self._names = tuple(name for name in self._names if name != key.lower())
+                continue
+            return key, whole(key, value, stated)
+        return "", None
+
+
+def flat(values: Mapping[str, Any], prefix: str = "", depth: int = 0) -> dict[str, Any]:
+    """Return dotted name -> number or text; other values are left out."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping) and depth < DEEPEST:
+            found |= flat(value, f"{prefix}{name}.", depth + 1)
+        elif isinstance(value, str | int | float) and not isinstance(value, bool):
+            found[f"{prefix}{name}"] = value
+    return found

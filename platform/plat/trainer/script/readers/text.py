@@ -1,0 +1,114 @@
+"""Read the lines that people print: `step 100: train loss 1.234, val loss 1.3`, `epoch 3 | acc 0.91`, bars, dicts.
+
+A line counts if it has a step, or if it follows a line that has nothing else, such as `Epoch 3/10`. A line that is only
+`val_bpb: 0.9979` counts at the newest step, or is counted if no line has a step. Names get underscores for blanks.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import time
+from collections.abc import Iterator
+
+from plat.trainer.script.readers.logged import STEPS, Logged, Look, Refuse, step_names
+from plat.trainer.script.readers.objects import Objects
+
+WORDS = (*STEPS, "iter", "episode", "update", "round")  # what counts steps in a text
+LONGEST = 4096  # characters of a line
+NUMBER = r"[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan|NaN|inf|Inf|Infinity)"
+UNIT = r"\s?(?:%|(?:ms|us|s|sec|seconds|min|h|it/s|s/it|[KMG]i?B|tok(?:ens)?/s|m?s/step)\b)"
+WORD = r"[A-Za-z_][\w./@^()-]*"
+PAIR = re.compile(rf"({WORD}(?: +{WORD}){{0,3}}?)(?:\s*[:=]\s*|\s+)({NUMBER})(?:{UNIT})?(?=$|\s)")
+SERIES = re.compile(rf"(?:{PAIR.pattern}\s*)+")
+ALONE = re.compile(rf"\s*({WORD})\s*[:=]\s*({NUMBER})\s*")
+OF = re.compile(rf"(?i)\b({'|'.join(WORDS)})(\s*[:=#]?\s*)[\[(]?\s*(\d+)\s*/\s*\d+\s*[\])]?")  # `Epoch [3/10]`
+TITLE = re.compile(r"^\W*(?P<word>[A-Za-z_]+)\s*[:#=]?\s*[\[(]?\s*(?P<step>\d+)\s*(?:(?:/|of)\s*\d+)?\s*[\])]?\W*$")
+COLOURS = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))|.?\x08")
+STAMP = re.compile(
+    r"\d{4}-\d\d-\d\d(?:[T ,]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?|\b\d\d:\d\d:\d\d(?:[.,]\d+)?"
+)
+LEVEL = re.compile(r"\b(?:DEBUG|INFO|WARNING|ERROR)\b(?::[\w.]+(?=:))?:?")  # `INFO`, `INFO:root:`
+BETWEEN = re.compile(r"[|;\t\[\]{}<>]|(?<!\d),|,(?!\d)|\s-\s|(?<=\d)\s*:\s|:\s+(?=[A-Za-z])|(?<=\s)[()]|[()](?=\s|$)")
+BARE = re.compile(r"(?<![\w'\"])([-+]?)(nan|NaN|inf|Infinity)(?![\w'\"])")
+WRAPPED = re.compile(r"\b(?:np|numpy|torch)?\.?(?:float|int|bfloat|uint)\d*\(([^()]*)\)|\btensor\(([^(),]*)[^()]*\)")
+
+
+def plain(line: str) -> str:
+    """Return a line without colours and the like."""
+    return COLOURS.sub("", line) if "\x1b" in line or "\x08" in line else line
+
+
+class Text:
+    """The metrics in lines of text. `step`: the word that counts steps; "": the first of WORDS that a line has."""
+
+    def __init__(self, step: str, refuse: Refuse, first: int = 1) -> None:
+        self._words = step_names(step) if step else WORDS
+        self._dicts = Objects(step, refuse, "the output", first=first, fraction=True)
+        self._alone = Objects("\n", refuse, "the output", first=first)  # lines without a step, until there is one
+        self._newest: tuple[str, int] | None = None
+        self._title: tuple[str, int] | None = None
+
+    def read(self, line: str, at: float | None = None, look: Look = "first") -> Iterator[Logged]:
+        """Yield the metrics of a line without its end. `look`: "changed" for a piece of a progress bar."""
+        text = plain(line)[:LONGEST]
+        if "{" in text and (values := _dict(text)):
+            yield from self._dicts.of_values(values, at)
+            return
+        text = LEVEL.sub(" ", STAMP.sub(" ", text)).strip()
+        if (title := TITLE.match(text)) and (word := self._word(title["word"])):
+            self._title = self._newest = word, int(title["step"])
+            return
+        found = dict(pairs(text))
+        steps = {word: name for name in found if (word := self._word(name))}
+        word = next((word for word in self._words if word in steps), "")
+        if word and float(found[steps[word]]).is_integer() and found[steps[word]] >= 0:
+            self._newest = word, int(found.pop(steps[word]))
+            counted = self._newest
+        elif self._title and found:
+            counted = self._title
+        elif not ALONE.fullmatch(text) or not found:
+            return
+        elif self._newest is None:
+            yield from self._alone.of_values(found, at)
+            return
+        else:
+            counted = self._newest
+        if found:
+            yield Logged(counted[1], found, at or time.time(), counted[0], look)
+
+    def end(self) -> Iterator[Logged]:
+        """Yield what waited for a line with a step, if there was none."""
+        yield from self._dicts.end()
+        if self._newest is None:
+            yield from self._alone.end()
+
+    def _word(self, name: str) -> str:
+        """Return the word of a name that counts steps, such as `epoch` of `Train_Epoch`, "" without one."""
+        low = name.lower()
+        return low if low in self._words else next((word for word in self._words if low.endswith(f"_{word}")), "")
+
+
+def pairs(text: str) -> Iterator[tuple[str, float]]:
+    """Yield the names and numbers of a line; parts of it that are no pairs of these are left out."""
+    for piece in BETWEEN.split(OF.sub(r"\1\2\3", text)):
+        part = piece.strip().strip(".*#=- ")
+        if SERIES.fullmatch(part):
+            for name, number in PAIR.findall(part):
+                yield re.sub(r"\s+", "_", name), float(number.replace(",", ""))
+
+
+def _dict(text: str) -> dict[str, object] | None:
+    """Return the dict of Python or JSON in a line, None if there is none."""
+    body = WRAPPED.sub(lambda match: match[1] or match[2] or "", text[text.index("{") : text.rfind("}") + 1])
+    try:
+        value = json.loads(body)
+        return value if isinstance(value, dict) else None
+    except (ValueError, RecursionError):
+        pass
+    try:
+        value = ast.literal_eval(BARE.sub(r"'\1\2'", body))
+    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+        return None
+    return value if isinstance(value, dict) else None
