@@ -12,6 +12,7 @@ from plat.trainer.script.readers import tensorboard, wandb
 from plat.trainer.script.readers.metrics_file import MetricsFile
 from plat.trainer.script.readers.text import Text, plain
 from plat.trainer.script.sources import OF_PLAT
+from plat.words.outcomes import NO_METRIC
 
 SHOWN = 3  # lines of the output
 WIDE = 120  # characters of one
@@ -35,7 +36,7 @@ def nothing_read(script: ScriptConfig, files: Path, since: float, tail: Iterable
     lines = [escaped(as_lines(plain(line.decode("utf-8", "replace")).strip())) for line in tail]
     lines = [line if len(line) <= WIDE else f"{line[:WIDE]}..." for line in lines if line]
     shown = f"; its last line{'s' * (len(lines) > 1)}: {' | '.join(lines[-SHOWN:])}" if lines else ""
-    what = "the script ended well and logged no metric" + "".join(f"; {note}" for note in notes[:SHOWN]) + shown
+    what = NO_METRIC + "".join(f"; {note}" for note in notes[:SHOWN]) + shown
     proposed = [*_of_text(lines), *_of_files(script, files, since)]
     names = sources_of(script)
     ways = [HOW_TO_LOG.get(name, f"write lines with numbers into the file {name} below PLAT_RUN_DIR") for name in names]
