@@ -28,6 +28,9 @@ LAST = 300  # bytes of the last line of the output
 # A line that is a JSON object. A progress bar without an end of line may stand before it.
 OBJECT = re.compile(rb"^(?:[^\n{]*\r[^\n{]*|[ \t]*)(\{[^\n]*)", re.M)
 
+# A line that ends an output and does not say why: a rule, or what Hydra prints below every error.
+NO_REASON = re.compile(rb"[\s=*#_~+-]+|Set the environment variable HYDRA_FULL_ERROR=1.*\s*")
+
 
 class Script:
     """A running command. `last`: the last line of its output. `heard`: the monotonic time of its newest output.
@@ -146,8 +149,10 @@ class Script:
                 if self._is_over:
                     break
                 self._lines.put((match[1].strip(), time.time()))
-        if text := lines[-4 * LAST :].strip():
-            self.last = escaped(as_lines(text.rpartition(b"\n")[2][-LAST:].decode("utf-8", "replace")))
+        for line in reversed(lines[-4 * LAST :].split(b"\n")):
+            if line.strip() and not NO_REASON.fullmatch(line):
+                self.last = escaped(as_lines(line.strip()[-LAST:].decode("utf-8", "replace")))
+                break
 
 
 def _advice(error: OSError, program: Path) -> str:

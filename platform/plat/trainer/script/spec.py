@@ -11,7 +11,7 @@ from plat.errors import SpecError
 from plat.extras import require_extra
 from plat.suggest import suggest
 from plat.trainer.api import HEADLINE, TrainerSpec, lazily
-from plat.trainer.script.command import check_placeholders, words_of
+from plat.trainer.script.command import PYTHONS, check_placeholders, interpreter, is_read_anew, words_of
 from plat.trainer.script.config import TENSORBOARD, TO_FILL_IN, ScriptRunConfig
 from plat.trainer.script.source_files import source_files
 
@@ -41,8 +41,13 @@ def _check_machine(config: ScriptRunConfig) -> None:
     words = words_of(config.script)
     _check_script(Path(config.script.folder), words)
     program = words[0]
+    if program in PYTHONS:
+        program = interpreter(config.script)
+        if not shutil.which(program):
+            what, fix = f"there is no Python {program}", "name one that exists, relative to script.folder"
+            raise SpecError(what, where="script.python", fix=fix)
     path = Path(config.script.folder) / program
-    if "{" in program or program in ("python", "python3") or shutil.which(program if "/" not in program else str(path)):
+    if "{" in program or shutil.which(program if "/" not in program else str(path)):
         return
     if path.is_file():
         fix = f"chmod +x {path}, or name its interpreter first: bash {program}"
@@ -76,9 +81,18 @@ SPEC = TrainerSpec(
     preload=("plat.trainer.script.train",),
     validate=validate,
     resources=lambda config: {"threads": config.script.threads, "gpus": config.script.gpus},
+    # an id of plat 0.4 stays valid only where the same config is still the same command
+    fingerprint=lambda config: {"command": 2} if is_read_anew(config) else {},
     source_files=lambda config: source_files(config.script),
     check_machine=_check_machine,
-    operational_keys=("script.folder", "script.grace", "script.timeout", "script.stall", "script.success"),
+    operational_keys=(
+        "script.folder",
+        "script.python",
+        "script.grace",
+        "script.timeout",
+        "script.stall",
+        "script.success",
+    ),
     headline=_headline,
     iterations=lambda config: None,
     reuses_process=True,

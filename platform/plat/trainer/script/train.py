@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 import signal
 import time
 from collections import deque
@@ -14,7 +15,7 @@ from plat.errors import RunError, os_errors_as
 from plat.trainer.api import Outcome, RunIO
 from plat.trainer.heartbeat import beat
 from plat.trainer.script.checkpoints import CheckpointFolder
-from plat.trainer.script.command import arguments, filled
+from plat.trainer.script.command import arguments, filled, filled_variables, interpreter, search_path
 from plat.trainer.script.config import MLFLOW, TENSORBOARD, ScriptConfig, ScriptRunConfig
 from plat.trainer.script.limits import Limits
 from plat.trainer.script.metrics import Lines, Logged, MetricsFile
@@ -77,22 +78,24 @@ def train(config: ScriptRunConfig, io: RunIO) -> Outcome:
         places = {"run_dir": files, "checkpoint_dir": files / "checkpoints", "config": files / "config.json"}
         places["config"].write_text(json.dumps(arguments(config), indent=1) + "\n")
         sources, metrics = _sources(config.script, files)
-        variables = _environment(config, places, metrics)
+        of_the_run = {name: str(path) for name, path in places.items()}
+        of_the_run["checkpoint"] = "" if checkpoints.restored is None else of_the_run["checkpoint_dir"]
+        variables = _environment(config, of_the_run, metrics)
         if config.script.metrics == MLFLOW:
             variables |= empty_store(files, io.cache)
             sources.append(MlflowFile(files / NAME))
     recorder = Recorder(io, checkpoints.restored)
-    words = filled(config, {name: str(path) for name, path in places.items()})
+    words = filled(config, of_the_run)
     script = Script(words, folder, variables)
     if Watch(script, sources, recorder, checkpoints).follow(io, config.script):
         return Outcome(INTERRUPTED)
     if script.code:
-        raise _failure(script, words)
+        raise _failure(script, words, config.script)
     if not recorder.has_logged:
         what = "the script ended well and logged no metric" + (f"; its last line: {script.last}" if script.last else "")
         name = config.script.metrics
         fix = HOW_TO_LOG.get(name, f"write lines with numbers into the file {name} below PLAT_RUN_DIR")
-        raise RunError(what, where=" ".join(words), fix=fix)
+        raise RunError(what, where=shlex.join(words), fix=fix)
     return Outcome(FINISHED)
 
 
@@ -175,19 +178,21 @@ def _sources(config: ScriptConfig, files: Path) -> tuple[list[Source], Path]:
     return sources, logged_by_plat
 
 
-def _environment(config: ScriptRunConfig, places: dict[str, Path], metrics: Path) -> dict[str, str | None]:
+def _environment(config: ScriptRunConfig, of_the_run: dict[str, str], metrics: Path) -> dict[str, str | None]:
     return {
-        "PLAT_RUN_DIR": str(places["run_dir"]),
-        "PLAT_CHECKPOINT_DIR": str(places["checkpoint_dir"]),
-        "PLAT_CONFIG": str(places["config"]),
-        "PLAT_SEED": str(config.seed),
-        "PLAT_METRICS": str(metrics),
+        "PATH": search_path(config.script),
         "OMP_NUM_THREADS": str(config.script.threads),
         "PYTHONUNBUFFERED": "1",  # lines of the output arrive when they are printed
+        **filled_variables(config, of_the_run),
+        "PLAT_RUN_DIR": of_the_run["run_dir"],
+        "PLAT_CHECKPOINT_DIR": of_the_run["checkpoint_dir"],
+        "PLAT_CONFIG": of_the_run["config"],
+        "PLAT_SEED": str(config.seed),
+        "PLAT_METRICS": str(metrics),
     }
 
 
-def _failure(script: Script, words: list[str]) -> RunError:
+def _failure(script: Script, words: list[str], config: ScriptConfig) -> RunError:
     """Return the error for a script that ended with an exit code other than 0, or by a signal."""
     code = script.code or 0
     how = f"exit code {code}" if code > 0 else f"signal {_signal_name(-code)}"
@@ -195,7 +200,9 @@ def _failure(script: Script, words: list[str]) -> RunError:
     how += ", sent from outside or by the kernel for lack of memory" if is_killed else ""
     what = f"the script ended with {how}" + (f": {script.last}" if script.last else "")
     fix = "its output is in the run's log" + ("; it may need less memory, or fewer --jobs" if is_killed else "")
-    return RunError(what, where=" ".join(words), fix=fix, failure_class="node" if is_killed else "error")
+    if "ModuleNotFoundError" in script.last:
+        fix = f"install it for {interpreter(config)}, or name the Python that has it: script.python: PATH"
+    return RunError(what, where=shlex.join(words), fix=fix, failure_class="node" if is_killed else "error")
 
 
 def _signal_name(number: int) -> str:
