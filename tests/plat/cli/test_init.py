@@ -74,12 +74,12 @@ def test_argparse(plat: Verb, here: Path) -> None:
     script("train.py", ARGPARSE)
     code, out, _ = plat("init", "train.py")
     assert code == 0 and "executed in .: python train.py --help" in out
-    assert "3 of 4 flags" in out and out.endswith("next:\n  plat plan train.yaml\n  plat sweep train.yaml\n")
-    base = {"trainer": "script", "lr": 0.01, "model": "small"}
-    base["script.command"] = "python train.py --lr {lr} --model {model} --seed {seed}"
+    assert "4 of 4 flags" in out and out.endswith("next:\n  plat plan train.yaml\n  plat sweep train.yaml\n")
+    base = {"trainer": "script", "lr": 0.01, "model": "small", "verbose": False}
+    base["script.command"] = "python train.py --lr {lr} --model {model} --seed {seed} {verbose?--verbose}"
     assert read(here / "train.yaml").data == {"title": "Runs of train.py", "base": base, "matrix": {"seed": "range(5)"}}
     text = (here / "train.yaml").read_text()
-    assert "  lr: 0.01  # rate of learning\n" in text and "  # --verbose: takes no value\n" in text
+    assert "  lr: 0.01  # rate of learning\n" in text and "  verbose: false\n" in text
     assert planned(plat, "train.yaml") == 5
     assert not Path("trained").exists()
 
@@ -108,7 +108,7 @@ def test_hydra(plat: Verb, here: Path) -> None:
     assert code == 0 and "python train.py --cfg job" in out and "The script seems to log no metrics" in out
     base = read(here / "train.yaml").data["base"]
     assert base["script.command"] == (
-        "python train.py optim.lr={optim.lr} trainer.epochs={trainer_.epochs} seed={seed} hydra.run.dir={run_dir}"
+        "python train.py optim.lr={optim.lr} trainer.epochs={trainer_.epochs} seed={seed} hydra.run.dir={plat.run_dir}"
     )
     assert (base["optim.lr"], base["trainer_.epochs"]) == (0.1, 3)
     assert planned(plat, "train.yaml") == 5

@@ -11,7 +11,7 @@ from plat.errors import SpecError
 from plat.extras import require_extra
 from plat.suggest import suggest
 from plat.trainer.api import HEADLINE, TrainerSpec, lazily
-from plat.trainer.script.command import PYTHONS, check_placeholders, interpreter, is_read_anew, words_of
+from plat.trainer.script.command import PYTHONS, check_placeholders, flat, interpreter, is_read_anew, words_of
 from plat.trainer.script.config import TENSORBOARD, TO_FILL_IN, ScriptRunConfig
 from plat.trainer.script.source_files import source_files
 
@@ -24,7 +24,7 @@ def validate(config: ScriptRunConfig) -> ScriptRunConfig:
     if not Path(config.script.folder).is_dir():
         raise SpecError(f"there is no folder {config.script.folder}", where="script.folder", fix="name one that exists")
     check_placeholders(config)
-    for name, value in config.args.items():
+    for name, value in flat(config.args).items():
         if value == TO_FILL_IN:
             raise SpecError(f"{name} is still {TO_FILL_IN}", where=name, fix="write its value into the experiment file")
     metrics = Path(config.script.metrics)

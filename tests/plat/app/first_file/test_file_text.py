@@ -80,10 +80,12 @@ def test_values_that_plat_knows_are_passed_by_it(folder: Path) -> None:
     names = ["random-seed", "out-dir", "checkpoint_dir", "config", "data"]
     used, left = placed([Flag(name, f"--{name} ", "here") for name in names])
     assert not left
-    assert [one.placeholder for one in used] == ["seed", "run_dir", "checkpoint_dir", "config_", "data"]
+    assert [one.placeholder for one in used] == [
+        "seed", "plat.run_dir", "plat.checkpoint_dir", "config", "data"
+    ]  # fmt: skip
     file = folder / "own.yaml"
     file.write_text(file_text(UserScript(folder / "train.py", ()), "", used, left))
-    assert [key for key in read(file).data["base"] if not key.startswith(("script", "trainer"))] == ["config_", "data"]
+    assert [key for key in read(file).data["base"] if not key.startswith(("script", "trainer"))] == ["config", "data"]
 
 
 def test_only_the_first_seed_is_the_seed(folder: Path) -> None:
@@ -96,3 +98,19 @@ def test_a_long_command_has_a_line_for_each_option(folder: Path) -> None:
     used, left = placed([Flag(name, f"--{name} ", "1") for name in names])
     text = file_text(UserScript(folder / "train.py", ()), os.curdir, used, left)
     assert max(map(len, text.splitlines())) < 120 and "    --option_7 {option_7}\n" in text
+
+
+def test_switches_are_passed_by_their_values() -> None:
+    flags = [
+        Flag("amp", "--amp ", is_switch=True),
+        Flag("ema", "--ema ", "True", is_switch=True, negation="--no-ema"),
+        Flag("fast", "--fast ", "no-fast", is_switch=True, negation="--no-fast"),
+        Flag("unknown", "--unknown ", is_switch=True, negation="--no-unknown"),
+    ]
+    used, left = placed(flags)
+    assert [(one.word, one.value) for one in used] == [
+        ("{amp?--amp}", "false"),
+        ("{ema?--ema} {!ema?--no-ema}", "true"),
+        ("{fast?--fast} {!fast?--no-fast}", "false"),
+    ]
+    assert [flag.name for flag in left] == ["unknown"]
