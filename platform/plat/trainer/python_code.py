@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 VERSION = 1
@@ -69,10 +69,12 @@ def _form(tree: ast.AST) -> bytes:
     return b"".join(done)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _fields(kind: type[ast.AST]) -> tuple[bytes, list[tuple[str, bytes]]]:
     """Return how the form of a node begins, and its fields that count, each with its name before the value."""
-    return f"({kind.__name__}".encode(), [(name, f" {name}=".encode()) for name in kind._fields if name not in _LEFT_OUT]
+    return f"({kind.__name__}".encode(), [
+        (name, f" {name}=".encode()) for name in kind._fields if name not in _LEFT_OUT
+    ]
 
 
 def _without_empty(node: ast.JoinedStr) -> list[ast.expr]:

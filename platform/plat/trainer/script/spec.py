@@ -83,7 +83,7 @@ SPEC = TrainerSpec(
     resources=lambda config: {"threads": config.script.threads, "gpus": config.script.gpus},
     # an id of plat 0.4 stays valid only where the same config is still the same command
     fingerprint=lambda config: {"command": 2} if is_read_anew(config) else {},
-    source_files=lambda config: source_files(config.script),
+    source_files=source_files,
     check_machine=_check_machine,
     operational_keys=(
         "script.folder",
