@@ -55,7 +55,7 @@ def _form(tree: ast.AST) -> bytes:
             for each in reversed(item):
                 waiting += (b",", each if isinstance(each, ast.AST) else _constant(each))
         elif isinstance(item, ast.AST):
-            opening, fields = _fields(type(item))
+            opening, fields = _fields(type(item).__name__)
             done.append(opening)
             waiting.append(b")")
             for name, equals in reversed(fields):
@@ -70,11 +70,10 @@ def _form(tree: ast.AST) -> bytes:
 
 
 @cache
-def _fields(kind: type[ast.AST]) -> tuple[bytes, list[tuple[str, bytes]]]:
+def _fields(kind: str) -> tuple[bytes, list[tuple[str, bytes]]]:
     """Return how the form of a node begins, and its fields that count, each with its name before the value."""
-    return f"({kind.__name__}".encode(), [
-        (name, f" {name}=".encode()) for name in kind._fields if name not in _LEFT_OUT
-    ]
+    names = [name for name in getattr(ast, kind)._fields if name not in _LEFT_OUT]
+    return f"({kind}".encode(), [(name, f" {name}=".encode()) for name in names]
 
 
 def _without_empty(node: ast.JoinedStr) -> list[ast.expr]:

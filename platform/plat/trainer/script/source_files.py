@@ -19,7 +19,7 @@ from plat.trainer.script.search_folders import added_folders, hydra_files, targe
 Hash = Callable[[Path], str]
 LIMIT = 1 << 20  # bytes; a larger Python file is data
 _FRESH = 0.05  # seconds: the runs of one sweep follow each other more closely
-_recent: dict[tuple[NamedFile, ...], tuple[float, dict[Path, tuple[int, ...]], dict[Path, str], dict[str, str]]] = {}
+_recent: dict[tuple[NamedFile, ...], tuple[float, dict[Path, tuple[int, ...]], dict[Path, str], set[str]]] = {}
 
 
 def source_files(config: ScriptRunConfig) -> NamedFiles:
@@ -31,12 +31,13 @@ def source_files(config: ScriptRunConfig) -> NamedFiles:
     `earlier` has the files and hashes of plat 0.4. Raises SpecError if a pattern of `script.files` matches nothing.
     """
     script, folder = config.script, Path(config.script.folder)
-    found, elsewhere = _closure(tuple(named_files(config)))
+    found, outside = _closure(tuple(named_files(config)))
     data = list(_matching(script, folder))
-    before, elsewhere_before = _of_0_4(script, folder)
+    before, outside_before = _of_0_4(script, folder)
     return NamedFiles(
-        _by_name(found | {path: hash_of(path) for path in data}, folder) | elsewhere,
-        elsewhere_before | _by_name(before | {path: file_hash(path) for path in data}, folder),
+        _by_name(found | {path: hash_of(path) for path in data}, folder) | _packages(outside, of_syntax=True),
+        _packages(outside_before, of_syntax=False)
+        | _by_name(before | {path: file_hash(path) for path in data}, folder),
     )
 
 
@@ -58,25 +59,30 @@ def _matching(script: ScriptConfig, folder: Path) -> Iterator[Path]:
         yield from matches
 
 
-def _closure(named: tuple[NamedFile, ...]) -> tuple[dict[Path, str], dict[str, str]]:
-    """Return the hashes of these files and of what they import, and those of unreleased packages elsewhere.
+def _packages(names: Iterable[str], of_syntax: bool) -> dict[str, str]:
+    """Return the files of unreleased packages among these modules (`plat.trainer.plugin_code`)."""
+    return {file: digest for name in sorted(names) for file, digest in imported_files(name, of_syntax).items()}
+
+
+def _closure(named: tuple[NamedFile, ...]) -> tuple[dict[Path, str], set[str]]:
+    """Return the hashes of these files and of what they import, and the modules that are elsewhere.
 
     A result is used again for the next run of a sweep, if none of its files has changed.
     """
     now = time.monotonic()
     if named in _recent:
-        used, states, found, elsewhere = _recent[named]
+        used, states, found, outside = _recent[named]
         if now - used < _FRESH and all(_state(path) == state for path, state in states.items()):
-            _recent[named] = now, states, found, elsewhere
-            return found, elsewhere
+            _recent[named] = now, states, found, outside
+            return found, outside
     _recent.clear()
-    found, elsewhere = {}, {}
+    found, outside = {}, set()
     for file in named:
         found.setdefault(file.path, hash_of(file.path))
         if file.path.suffix == ".py":
-            found |= _imports_of(file, elsewhere, hash_of)
-    _recent[named] = time.monotonic(), {path: _state(path) for path in found}, found, elsewhere
-    return found, elsewhere
+            found |= _imports_of(file, outside, hash_of)
+    _recent[named] = time.monotonic(), {path: _state(path) for path in found}, found, outside
+    return found, outside
 
 
 def _state(path: Path) -> tuple[int, ...]:
@@ -87,11 +93,11 @@ def _state(path: Path) -> tuple[int, ...]:
     return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-def _imports_of(file: NamedFile, elsewhere: dict[str, str], hash_with: Hash, as_0_4: bool = False) -> dict[Path, str]:
+def _imports_of(file: NamedFile, outside: set[str], hash_with: Hash, as_0_4: bool = False) -> dict[Path, str]:
     """Return file -> hash of everything that a Python file imports from its roots, directly or not.
 
-    elsewhere  gets the files of unreleased packages outside of the roots that it imports (`plat.trainer.plugin_code`)
-    as_0_4     follow neither `sys.path` nor Hydra, and hash packages elsewhere by their bytes
+    outside   gets the names of the modules that are not below the roots
+    as_0_4    follow neither `sys.path` nor Hydra
     """
     roots, waiting, found = list(file.roots), [file.path], {file.path: hash_with(file.path)}
     while waiting:
@@ -108,7 +114,7 @@ def _imports_of(file: NamedFile, elsewhere: dict[str, str], hash_with: Hash, as_
         for name in names:
             local = [module for root in roots for module in files_of(name, root)]
             if not local:
-                elsewhere |= imported_files(name, of_syntax=not as_0_4)
+                outside.add(name)
             for module in local:
                 if module not in found:
                     found[module] = hash_with(module)
@@ -120,15 +126,15 @@ def _package(file: Path, root: Path) -> str:
     return ".".join(file.relative_to(root).parent.parts)
 
 
-def _of_0_4(script: ScriptConfig, folder: Path) -> tuple[dict[Path, str], dict[str, str]]:
-    """Return the files that plat 0.4 found, with the hashes of their bytes, and those of unreleased packages."""
+def _of_0_4(script: ScriptConfig, folder: Path) -> tuple[dict[Path, str], set[str]]:
+    """Return the files that plat 0.4 found, with the hashes of their bytes, and the modules that are elsewhere."""
     found: dict[Path, str] = {}
-    elsewhere: dict[str, str] = {}
+    outside: set[str] = set()
     command = script.command
     try:
         words = shlex.split(command) if isinstance(command, str) else [str(word) for word in command]
     except ValueError:
-        return found, elsewhere
+        return found, outside
     if script.function:
         words = [FUNCTION_MODULE, script.function.partition(":")[0]]
     before = ""
@@ -140,6 +146,6 @@ def _of_0_4(script: ScriptConfig, folder: Path) -> tuple[dict[Path, str], dict[s
                 found[path] = file_hash(path)
                 if path.suffix == ".py":
                     roots = (folder,) if is_module else (path.parent, folder)
-                    found |= _imports_of(NamedFile(path, roots, folder), elsewhere, file_hash, as_0_4=True)
+                    found |= _imports_of(NamedFile(path, roots, folder), outside, file_hash, as_0_4=True)
         before = word
-    return found, elsewhere
+    return found, outside
