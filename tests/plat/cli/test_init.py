@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -196,3 +197,22 @@ def test_what_does_not_end_is_killed_with_its_children(here: Path) -> None:
         asking.output_of([f"./{path}", "--help"], here, limit=0.3)
     time.sleep(2.2)
     assert not Path("late").exists()
+
+
+def test_another_python_is_asked_and_written(plat: Verb, here: Path) -> None:
+    Path("train.py").write_text("import only_there, argparse\nprint('{}')\n" + ARGPARSE)
+    code, _, err = plat("init", "train.py")
+    assert code == 2 and f"this was {sys.executable}: name the Python that has it with --python PATH" in " ".join(
+        err.split()
+    )
+    Path("env/lib").mkdir(parents=True)
+    Path("env/lib/only_there.py").write_text("")
+    python = Path("env/python")
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={here}/env/lib exec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    code, _, err = plat("init", "train.py", "--python", "env/python")
+    assert code == 0, err
+    assert read(here / "train.yaml").data["base"]["script.python"] == str(here / "env/python")
+    assert planned(plat, "train.yaml") == 5
+    code, _, err = plat("init", "train.py", "--out", "b.yaml", "--python", "env/pyton")
+    assert code == 2 and "there is no Python env/pyton" in err

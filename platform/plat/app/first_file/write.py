@@ -20,10 +20,11 @@ _SIMPLE = re.compile(r"[A-Za-z_/.][\w/.+-]*( [\w/.+][\w/.+-]*)*")  # a text that
 _LIKELY = re.compile(r"(.*[._])?(lr|learning_rate|batch_size|alpha|beta|gamma|temperature|dropout|weight_decay)")
 
 
-def file_text(script: UserScript, folder: str, used: list[Placed], left: list[Flag]) -> str:
+def file_text(script: UserScript, folder: str, used: list[Placed], left: list[Flag], python: str = "") -> str:
     """Return an experiment file for a script.
 
     folder  the script's folder as the file names it, "" if it is the file's own folder
+    python  the Python that runs it, "" for that of plat
     used, left  the options that the command passes, and the others (`placeholders.placed`)
     """
     name = _comment(script.path.name)
@@ -34,6 +35,7 @@ def file_text(script: UserScript, folder: str, used: list[Placed], left: list[Fl
         "  trainer: script",
         *_command(script, used),
         *([f"  script.folder: {_text(folder)}  # the command runs here"] if folder else []),
+        *([f"  script.python: {_text(python)}"] if python else []),
         *_metrics(script),
         *_values(used),
         *_others(left),
