@@ -54,21 +54,32 @@ def changed_code(runs: Iterable[Run], home: Home) -> list[str]:
     state_of = states(home, counting) if counting else {}
     missing: dict[str, tuple[Run, dict[str, PluginCode]]] = {}
     kept = Counter[Change]()
+    versions = Counter[str]()
     for run in counting.values():
         codes = run_code(run.trainer, run.config, run.identity)
         if state_of[run.id].state == RunStatus.MISSING:
             missing[_key(run.trainer, run.axes)] = run, codes
         elif state_of[run.id].state == RunStatus.DONE:
-            kept.update(_changes(load_meta(home.run(run.id)) or {}, codes))
-    return [
-        f"{change.files} changed since {counted(number, 'run')} of these configs {were(number)} made, so they are "
-        f"made again{change.advice}"
-        for change, number in _made_before(missing, home).items()
-    ] + [
-        f"{change.files} changed since {counted(number, 'run')} {were(number)} made; the results stay valid, because "
-        f"the {change.spec} names the code and this name is unchanged"
-        for change, number in kept.items()
-    ]
+            meta = load_meta(home.run(run.id)) or {}
+            kept.update(_changes(meta, codes))
+            versions.update(_versions(meta, codes))
+    return (
+        [
+            f"{change.files} changed since {counted(number, 'run')} of these configs {were(number)} made, so they are "
+            f"made again{change.advice}"
+            for change, number in _made_before(missing, home).items()
+        ]
+        + [
+            f"{change.files} changed since {counted(number, 'run')} {were(number)} made; the results stay valid, "
+            f"because the {change.spec} names the code and this name is unchanged"
+            for change, number in kept.items()
+        ]
+        + [
+            f"{change} since {counted(number, 'run')} {were(number)} made; the results stay valid "
+            "(script.packages: true lets versions make new runs)"
+            for change, number in sorted(versions.items())
+        ]
+    )
 
 
 def without_files(runs: Iterable[Run]) -> list[str]:
@@ -132,6 +143,13 @@ def _is_of_config(run: Run, paths: RunPaths, meta: Mapping[str, Any]) -> bool:
         return same_results(run, replace(run, config=load_config(paths, meta)))
     except HomeError:
         return False
+
+
+def _versions(meta: Mapping[str, Any], codes: Mapping[str, PluginCode]) -> list[str]:
+    """Return the packages that a run's files import and that have another version now: `numpy 1.26.4 → 2.0.0`."""
+    recorded = (meta.get("code") or {}).get("versions") or {}
+    now = {name: version for code in codes.values() for name, version in code.packages.items()}
+    return [f"{name} {recorded[name]} → {now[name]}" for name in now if recorded.get(name, now[name]) != now[name]]
 
 
 def _changes(meta: Mapping[str, Any], codes: Mapping[str, PluginCode]) -> list[Change]:

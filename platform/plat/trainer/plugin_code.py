@@ -13,15 +13,17 @@ and files that are not Python. Files are found by reading: nothing is imported.
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import hashlib
+import importlib.metadata
 import importlib.util
 import json
 import os
 import sys
 import sysconfig
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -33,6 +35,11 @@ FILES = "files"  # the key of the files that a run's config names
 CODE = "code "  # prefix of a plug-in's code in an identity
 OWN = ("plat", "plat_envs", "plat_analysis")  # identified by the versions of plat's trainers and environments
 DIGITS = 16
+_PACKAGES = {  # modules whose package has another name
+    "PIL": "pillow", "bs4": "beautifulsoup4", "cv2": "opencv-python", "hydra": "hydra-core",
+    "lightning_utilities": "lightning-utilities", "pytorch_lightning": "pytorch-lightning", "skimage": "scikit-image",
+    "sklearn": "scikit-learn", "stable_baselines3": "stable-baselines3", "yaml": "PyYAML",
+}  # fmt: skip
 _STANDARD = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")})
 _SITE = tuple({sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib")})
 
@@ -47,7 +54,8 @@ class PluginCode:
 
     files: Mapping[str, str]
     named: str | None = None
-    earlier: Mapping[str, str] | None = None  # `NamedFiles.earlier`
+    earlier: Mapping[str, str] | None = None  # as in `NamedFiles`
+    packages: Mapping[str, str] = field(default_factory=dict)  # as in `NamedFiles`
 
     @property
     def digest(self) -> str:
@@ -66,14 +74,25 @@ class PluginCode:
 
 
 class NamedFiles(dict[str, str]):
-    """File -> hash of the files that a config names. `earlier`: the same by the rules of plat 0.4.
+    """File -> hash of the files that a config names.
 
-    A run that plat 0.4 has made keeps its id as long as it would have this id today.
+    earlier   the same by the rules of plat 0.4; a run that it has made keeps its id as long as this gives the id
+    packages  name -> version of the released packages that these files import
     """
 
-    def __init__(self, files: Mapping[str, str], earlier: Mapping[str, str]) -> None:
+    def __init__(self, files: Mapping[str, str], earlier: Mapping[str, str], packages: Mapping[str, str]) -> None:
         super().__init__(files)
-        self.earlier = dict(earlier)
+        self.earlier, self.packages = dict(earlier), dict(packages)
+
+
+def installed_versions(modules: Iterable[str]) -> dict[str, str]:
+    """Return package -> version for the top-level modules that belong to an installed package, sorted."""
+    found = {}
+    for module in sorted({*modules} - {*sys.stdlib_module_names, *OWN}):
+        name = _PACKAGES.get(module, module)
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError, ValueError):
+            found[name] = importlib.metadata.version(name)
+    return found
 
 
 def plugin_code(spec: Any) -> PluginCode | None:

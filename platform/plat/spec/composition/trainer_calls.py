@@ -86,7 +86,8 @@ def config_code(spec: TrainerSpec, config: Any) -> tuple[Facts, Facts]:
 def source_code(spec: TrainerSpec, config: Any) -> PluginCode:
     """Return the code that a config names."""
     files = checked_call(spec, "source_files")(config)
-    return PluginCode(files, earlier=_earlier(files))
+    packages = files.packages if isinstance(files, NamedFiles) else {}
+    return PluginCode(files, earlier=_earlier(files), packages=packages)
 
 
 def _earlier(files: Mapping[str, str]) -> Mapping[str, str]:

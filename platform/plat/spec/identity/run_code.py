@@ -40,11 +40,6 @@ def run_code(trainer: str, config: Mapping[str, Any], identity: Mapping[str, Any
     return codes
 
 
-def files_by_key(trainer: str, config: Mapping[str, Any], identity: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """Return the file hashes of the code that `run_code` returns, for meta.json: config key -> file name -> hash."""
-    return {key: dict(code.files) for key, code in run_code(trainer, config, identity).items()}
-
-
 def check_code(meta: Mapping[str, Any], config: Mapping[str, Any]) -> None:
     """Raise RunError if a plug-in's code is not the one that the run's id names.
 

@@ -26,6 +26,7 @@ class ScriptConfig:
     folder: str = field(default=".", metadata={"folder": True})  # the command runs here; relative to the file's folder
     # more files that decide the result, such as data, as patterns below `folder`; changed ones make new runs
     files: list[str] = field(default_factory=list)
+    packages: bool = False  # other versions of the packages that the script imports make new runs
     success: str = ""  # a metric from 0 to 1, if there is one, that progress and lists of runs show in percent
     # a file below PLAT_RUN_DIR with metrics, JSON lines or .csv, or `tensorboard`: event files below it, or
     # `mlflow`: what the script logs with MLflow's client;

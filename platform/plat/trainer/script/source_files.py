@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from plat.errors import SpecError
-from plat.trainer.plugin_code import NamedFiles, imported_files, imported_names
+from plat.trainer.plugin_code import NamedFiles, imported_files, imported_names, installed_versions
 from plat.trainer.python_code import code_hash
+from plat.trainer.script.command import interpreter
 from plat.trainer.script.config import ScriptConfig, ScriptRunConfig
 from plat.trainer.script.file_hashes import file_hash
 from plat.trainer.script.named_files import FUNCTION_MODULE, MODULES, NamedFile, files_of, named_files
 from plat.trainer.script.search_folders import added_folders, hydra_files, targets
 
+Found = tuple[dict[Path, str], set[str], dict[str, str]]
 Hash = Callable[[Path], str]
 LIMIT = 1 << 20  # bytes; a larger Python file is data
 _FRESH = 0.05  # seconds: the runs of one sweep follow each other more closely
-_recent: dict[tuple[NamedFile, ...], tuple[float, dict[Path, tuple[int, ...]], dict[Path, str], set[str]]] = {}
+_recent: dict[tuple[NamedFile, ...], tuple[float, dict[Path, tuple[int, ...]], Found]] = {}
 
 
 def source_files(config: ScriptRunConfig) -> NamedFiles:
@@ -31,13 +34,14 @@ def source_files(config: ScriptRunConfig) -> NamedFiles:
     `earlier` has the files and hashes of plat 0.4. Raises SpecError if a pattern of `script.files` matches nothing.
     """
     script, folder = config.script, Path(config.script.folder)
-    found, outside = _closure(tuple(named_files(config)))
+    found, outside, packages = _closure(tuple(named_files(config)))
     data = list(_matching(script, folder))
     before, outside_before = _of_0_4(script, folder)
     return NamedFiles(
         _by_name(found | {path: hash_of(path) for path in data}, folder) | _packages(outside, of_syntax=True),
         _packages(outside_before, of_syntax=False)
         | _by_name(before | {path: file_hash(path) for path in data}, folder),
+        packages if interpreter(script) == sys.executable else {},  # of another Python they are unknown
     )
 
 
@@ -64,25 +68,27 @@ def _packages(names: Iterable[str], of_syntax: bool) -> dict[str, str]:
     return {file: digest for name in sorted(names) for file, digest in imported_files(name, of_syntax).items()}
 
 
-def _closure(named: tuple[NamedFile, ...]) -> tuple[dict[Path, str], set[str]]:
-    """Return the hashes of these files and of what they import, and the modules that are elsewhere.
+def _closure(named: tuple[NamedFile, ...]) -> Found:
+    """Return the hashes of these files and of what they import, the modules elsewhere, and the versions of packages.
 
     A result is used again for the next run of a sweep, if none of its files has changed.
     """
     now = time.monotonic()
     if named in _recent:
-        used, states, found, outside = _recent[named]
+        used, states, kept = _recent[named]
         if now - used < _FRESH and all(_state(path) == state for path, state in states.items()):
-            _recent[named] = now, states, found, outside
-            return found, outside
+            _recent[named] = now, states, kept
+            return kept
     _recent.clear()
-    found, outside = {}, set()
+    found: dict[Path, str] = {}
+    outside: set[str] = set()
     for file in named:
         found.setdefault(file.path, hash_of(file.path))
         if file.path.suffix == ".py":
             found |= _imports_of(file, outside, hash_of)
-    _recent[named] = time.monotonic(), {path: _state(path) for path in found}, found, outside
-    return found, outside
+    versions = installed_versions(name.partition(".")[0] for name in outside)
+    _recent[named] = time.monotonic(), {path: _state(path) for path in found}, (found, outside, versions)
+    return found, outside, versions
 
 
 def _state(path: Path) -> tuple[int, ...]:

@@ -69,6 +69,12 @@ def _check_script(folder: Path, words: Sequence[str]) -> None:
     )
 
 
+def _fingerprint(config: ScriptRunConfig) -> dict[str, Any]:
+    # an id of plat 0.4 stays valid only where the same config is still the same command
+    facts: dict[str, Any] = {"command": 2} if is_read_anew(config) else {}
+    return facts | ({"packages": dict(source_files(config).packages)} if config.script.packages else {})
+
+
 def _headline(config: Mapping[str, Any]) -> str:
     return str(config["script"]["success"] or HEADLINE)
 
@@ -81,8 +87,7 @@ SPEC = TrainerSpec(
     preload=("plat.trainer.script.train",),
     validate=validate,
     resources=lambda config: {"threads": config.script.threads, "gpus": config.script.gpus},
-    # an id of plat 0.4 stays valid only where the same config is still the same command
-    fingerprint=lambda config: {"command": 2} if is_read_anew(config) else {},
+    fingerprint=_fingerprint,
     source_files=source_files,
     check_machine=_check_machine,
     operational_keys=(
@@ -93,6 +98,7 @@ SPEC = TrainerSpec(
         "script.stall",
         "script.success",
     ),
+    legacy={"script.packages": False},
     headline=_headline,
     iterations=lambda config: None,
     reuses_process=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import shutil
@@ -401,3 +402,38 @@ def test_a_resume_has_its_flag(plat: Verb, project: Path) -> None:
     assert plat("sweep", experiment(project, "python train.py {checkpoint?--resume {checkpoint}}"))[0] == 0
     (run,) = runs_of(project)
     assert "ARGUMENTS ['--resume', '/" in (run.attempt(2).root / "log.txt").read_text()
+
+
+def test_another_version_of_an_imported_package_is_named(
+    plat: Verb, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = project / "site-packages"
+
+    def install(version: str) -> None:
+        shutil.rmtree(site, ignore_errors=True)
+        (site / f"demopack-{version}.dist-info").mkdir(parents=True)
+        (site / f"demopack-{version}.dist-info" / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: demopack\nVersion: {version}\n"
+        )
+        (site / "demopack.py").write_text("")
+        importlib.invalidate_caches()
+
+    install("1.4.0")
+    monkeypatch.syspath_prepend(site)
+    monkeypatch.setenv("PYTHONPATH", str(site), prepend=os.pathsep)
+    (project / "t.py").write_text("import demopack, json\nprint('{\"loss\": 1}')\n")
+    path = experiment(project, "python t.py {lr}", lr=[1, 2])
+    assert plat("sweep", path)[0] == 0
+    note = "demopack 1.4.0 → 0.29.1 since 2 runs were made"
+    _, out, err = plat("plan", path)
+    assert "since" not in out + err
+    time.sleep(0.1)
+    install("0.29.1")
+    _, out, err = plat("plan", path)
+    assert note in out + err and "Nothing to do" in out
+    path = experiment(project, "python t.py {lr}", "script.packages: true", lr=[1, 2])
+    _, out, err = plat("plan", path)
+    assert "2 missing" in out and plat("sweep", path)[0] == 0 and "2 done" in plat("plan", path)[1]
+    time.sleep(0.1)
+    install("0.30.0")
+    assert "2 missing" in plat("plan", path)[1]
