@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from plat.app.earlier_ids import with_earlier_ids
 from plat.app.home_runs import find_run, home_option
 from plat.app.messages import tell
 from plat.errors import PlatError, SpecError, UnknownTrainer
@@ -78,7 +79,8 @@ def load_experiments(
             what = "an experiment file must be a regular file"
             raise SpecError(what, where=str(file), fix="save its text to a file, and name that")
     try:  # `tell` writes to stderr, because a program may read standard output
-        return load_files(files, overrides, lambda file, number: tell(f"{file}: making {number:,} runs ..."))
+        loaded = load_files(files, overrides, lambda file, number: tell(f"{file}: making {number:,} runs ..."))
+        return with_earlier_ids(loaded, Home.find(home))
     except UnknownTrainer:
         if not from_home:
             raise
@@ -147,7 +149,7 @@ def _load_all(home: Home, files: Sequence[Path], overrides: Sequence[str]) -> li
             searches = read_searches(file, overrides)
             experiments += [search.experiment(runs_so_far(home, search.name)) for search in searches]
         else:
-            experiments.append(load_experiment(file, overrides))
+            experiments += with_earlier_ids([load_experiment(file, overrides)], home)
     return experiments
 
 

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
+from plat.errors import HomeError
 from plat.spec.expansion.experiment import Run
+from plat.spec.expansion.run import same_results
 from plat.spec.identity.run_code import named_code, run_code
+from plat.spec.identity.run_identity import canonical
 from plat.store.home import Home
 from plat.store.index.indexed_runs import states
-from plat.store.run_directory.run_files import config_hash, load_meta
-from plat.trainer.plugin_code import FILES, TRAINER, PluginCode, changed_files
+from plat.store.run_directory.paths import RunPaths
+from plat.store.run_directory.run_files import config_hash, load_config, load_meta
+from plat.trainer.finding import find_trainer
+from plat.trainer.plugin_code import FILES, TRAINER, PluginCode
 from plat.units import are, counted, were
 from plat.words.states import RunStatus
 
@@ -46,23 +52,48 @@ def changed_code(runs: Iterable[Run], home: Home) -> list[str]:
     """
     counting = {run.id: run for run in runs if named_code(run.identity)}
     state_of = states(home, counting) if counting else {}
-    missing: dict[tuple[str, str], dict[str, PluginCode]] = {}
+    missing: dict[str, tuple[Run, dict[str, PluginCode]]] = {}
     kept = Counter[Change]()
+    versions = Counter[str]()
     for run in counting.values():
         codes = run_code(run.trainer, run.config, run.identity)
         if state_of[run.id].state == RunStatus.MISSING:
-            missing[run.trainer, config_hash(run.config)] = codes
+            missing[_key(run.trainer, run.axes)] = run, codes
         elif state_of[run.id].state == RunStatus.DONE:
-            kept.update(_changes(load_meta(home.run(run.id)) or {}, codes))
-    return [
-        f"{change.files} changed since {counted(number, 'run')} of these configs {were(number)} made, so they are "
-        f"made again{change.advice}"
-        for change, number in _made_before(missing, home).items()
-    ] + [
-        f"{change.files} changed since {counted(number, 'run')} {were(number)} made; the results stay valid, because "
-        f"the {change.spec} names the code and this name is unchanged"
-        for change, number in kept.items()
-    ]
+            meta = load_meta(home.run(run.id)) or {}
+            kept.update(_changes(meta, codes))
+            versions.update(_versions(meta, codes))
+    return (
+        [
+            f"{change.files} changed since {counted(number, 'run')} of these configs {were(number)} made, so they are "
+            f"made again{change.advice}"
+            for change, number in _made_before(missing, home).items()
+        ]
+        + [
+            f"{change.files} changed since {counted(number, 'run')} {were(number)} made; the results stay valid, "
+            f"because the {change.spec} names the code and this name is unchanged"
+            for change, number in kept.items()
+        ]
+        + [
+            f"{change} since {counted(number, 'run')} {were(number)} made; the results stay valid "
+            "(script.packages: true lets versions make new runs)"
+            for change, number in sorted(versions.items())
+        ]
+    )
+
+
+def without_files(runs: Iterable[Run]) -> list[str]:
+    """Return a line if a trainer follows files of configs, and none of some of these runs; else []."""
+    followed: dict[str, bool] = {}
+    for run in runs:
+        if run.trainer not in followed:
+            followed[run.trainer] = find_trainer(run.trainer).source_files is not None
+        if followed[run.trainer] and FILES not in named_code(run.identity):
+            return [
+                "no file of this command is followed: a changed program gives no new runs; name its files with "
+                "script.files"
+            ]
+    return []
 
 
 def other_versions(runs: Iterable[Run], home: Home) -> list[str]:
@@ -86,16 +117,39 @@ def other_versions(runs: Iterable[Run], home: Home) -> list[str]:
     ]
 
 
-def _made_before(missing: Mapping[tuple[str, str], dict[str, PluginCode]], home: Home) -> Counter[Change]:
+def _key(trainer: str, axes: Mapping[str, Any]) -> str:
+    return canonical([trainer, {name: str(value) for name, value in axes.items()}])
+
+
+def _made_before(missing: Mapping[str, tuple[Run, dict[str, PluginCode]]], home: Home) -> Counter[Change]:
     """Count the changes since runs of these trainers and configs were made in this home, by the newest run of each."""
-    newest: dict[tuple[str, str], tuple[float, list[Change]]] = {}
+    newest: dict[str, tuple[float, list[Change]]] = {}
     for run_id in home.run_ids() if missing else ():
         meta = load_meta(home.run(run_id)) or {}
-        asked = (meta.get("trainer", ""), meta.get("config_sha256", ""))
+        key = _key(str(meta.get("trainer", "")), meta.get("axes") or {})
         created = meta.get("created") or 0.0
-        if asked in missing and home.run(run_id).result.exists() and created >= newest.get(asked, (0.0, []))[0]:
-            newest[asked] = created, _changes(meta, missing[asked])
+        if key in missing and home.run(run_id).result.exists() and created >= newest.get(key, (0.0, []))[0]:
+            run, codes = missing[key]
+            if _is_of_config(run, home.run(run_id), meta):
+                newest[key] = created, _changes(meta, codes)
     return Counter(change for _, changes in newest.values() for change in changes)
+
+
+def _is_of_config(run: Run, paths: RunPaths, meta: Mapping[str, Any]) -> bool:
+    """Return True if a recorded run has the config of `run`, or one that differs only in keys that alter no result."""
+    if meta.get("config_sha256") == config_hash(run.config):
+        return True
+    try:
+        return same_results(run, replace(run, config=load_config(paths, meta)))
+    except HomeError:
+        return False
+
+
+def _versions(meta: Mapping[str, Any], codes: Mapping[str, PluginCode]) -> list[str]:
+    """Return the packages that a run's files import and that have another version now: `numpy 1.26.4 → 2.0.0`."""
+    recorded = (meta.get("code") or {}).get("versions") or {}
+    now = {name: version for code in codes.values() for name, version in code.packages.items()}
+    return [f"{name} {recorded[name]} → {now[name]}" for name in now if recorded.get(name, now[name]) != now[name]]
 
 
 def _changes(meta: Mapping[str, Any], codes: Mapping[str, PluginCode]) -> list[Change]:
@@ -103,7 +157,7 @@ def _changes(meta: Mapping[str, Any], codes: Mapping[str, PluginCode]) -> list[C
     recorded, changes = meta.get("plugin_code") or {}, []
     named = named_code(meta.get("identity") or {})
     for key, code in codes.items():
-        files = changed_files(recorded[key], code.files) if key in recorded else []
+        files = code.changed_since(recorded[key]) if key in recorded else []
         if files:
             more = f" and {counted(len(files) - SHOWN, 'more file')}" if len(files) > SHOWN else ""
             changes.append(Change(key, ", ".join(files[:SHOWN]) + more, named.get(key, "")))

@@ -9,7 +9,7 @@ from typing import Any
 from plat.planning.left_runs import Asked, Kind, asked_lines, asked_of, kind_lines, kinds_of
 from plat.planning.needs import need_lines
 from plat.planning.precheck import Precheck, precheck_lines
-from plat.planning.view import SYMBOLS, artifact_lines, matrix_lines
+from plat.planning.view import MOST_FILES, SYMBOLS, artifact_lines, files_of, matrix_lines
 from plat.spec.composition.trainer_calls import iterations_of
 from plat.spec.expansion.experiment import Experiment, Run
 from plat.store.run_directory.state import STATES, RunState
@@ -93,6 +93,7 @@ class Plan:
                     "scale": experiment.scale,
                     "source": experiment.source,
                     "runs": len(experiment.runs),
+                    "code": files_of(experiment.runs),
                 }
                 for experiment in self.experiments
             ],
@@ -146,7 +147,8 @@ class Plan:
         state_of = {row.id: row.state.state for row in self.rows}
         parts = []
         if len(self.experiments) == 1 or verbose:
-            parts += [line for experiment in self.experiments for line in matrix_lines(experiment, state_of)]
+            most = None if verbose else MOST_FILES
+            parts += [line for experiment in self.experiments for line in matrix_lines(experiment, state_of, most)]
         if len(self.experiments) > 1:
             parts += [*artifact_lines(self.experiments, state_of), "", self._union(), ""]
         parts.append("   ".join(f"{SYMBOLS[state]} {count} {state}" for state, count in self.counts().items() if count))

@@ -27,8 +27,11 @@ MOST_FILES = 5  # named of those whose content is a part of a run's identity
 PER_CELL = 6  # runs drawn one by one in a cell of the matrix
 
 
-def matrix_lines(experiment: Experiment, states: Mapping[str, str]) -> list[str]:
-    """Return one experiment as a table: one axis down, one across, the other axes inside each cell."""
+def matrix_lines(experiment: Experiment, states: Mapping[str, str], most_files: int | None) -> list[str]:
+    """Return one experiment as a table: one axis down, one across, the other axes inside each cell.
+
+    most_files  files of a run's identity that are named; None: all
+    """
     axes = experiment.axes
     wide = [name for name in axes if name != "seed" and len(axes[name]) > 1]
     across = "task" if "task" in wide else next(iter(wide[1:]), None)
@@ -52,13 +55,13 @@ def matrix_lines(experiment: Experiment, states: Mapping[str, str]) -> list[str]
         lines.append("in each cell " + ", ".join(inside))
     if bound:
         lines.append("given by the cell: " + ", ".join(bound))
-    if files := _files_of(experiment.runs):
-        more = f" and {len(files) - MOST_FILES} more" if len(files) > MOST_FILES else ""
-        lines.append(f"code: {', '.join(files[:MOST_FILES])}{more}")
+    if files := files_of(experiment.runs):
+        more = f" and {len(files) - most_files} more" if most_files is not None and len(files) > most_files else ""
+        lines.append(f"code: {', '.join(files[:most_files])}{more}")
     return [*lines, *aligned(table if any(table[0]) else table[1:]), ""]  # a one-cell matrix has no heading
 
 
-def _files_of(runs: Sequence[Run]) -> list[str]:
+def files_of(runs: Sequence[Run]) -> list[str]:
     """Return the files whose code runs: of trainers named as `module:ATTRIBUTE`, then those that a config names.
 
     The latter are those of the first run, such as a script and the modules that it imports.

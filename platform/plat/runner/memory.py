@@ -35,7 +35,8 @@ def fitted(spec: TrainerSpec, config: Any, paths: RunPaths) -> tuple[Any, dict[s
     for _ in range(_out_of_memory(paths)):
         fitting = checked_call(spec, "less_memory")(fitting) or fitting
     before, after = (leaves(dataclasses.asdict(each)) for each in (config, fitting))
-    changed = {key: value for key, value in after.items() if value != before.get(key)}
+    # spelled, because NaN differs from itself
+    changed = {key: value for key, value in after.items() if repr(value) != repr(before.get(key))}
     for key in changed:
         if not is_operational(key, spec.operational_keys):
             raise RunError(

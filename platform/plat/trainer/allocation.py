@@ -17,7 +17,7 @@ import sys
 from plat.errors import RunError
 
 OTHER_MACHINES = "PLAT_OTHER_MACHINES"
-_UNTIL_CLOSED = (sys.executable, "-m", "plat.processes.until_closed")
+_UNTIL_CLOSED = (sys.executable, "-P", "-m", "plat.processes.until_closed")
 
 
 def machines() -> int:

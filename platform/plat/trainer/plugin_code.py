@@ -13,24 +13,33 @@ and files that are not Python. Files are found by reading: nothing is imported.
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import hashlib
+import importlib.metadata
 import importlib.util
 import json
 import os
 import sys
 import sysconfig
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+
+from plat.trainer.python_code import PREFIX, code_hash, python_code
 
 TRAINER = "trainer"  # the key of the trainer among a run's plug-ins
 FILES = "files"  # the key of the files that a run's config names
 CODE = "code "  # prefix of a plug-in's code in an identity
 OWN = ("plat", "plat_envs", "plat_analysis")  # identified by the versions of plat's trainers and environments
 DIGITS = 16
+_PACKAGES = {  # modules whose package has another name
+    "PIL": "pillow", "bs4": "beautifulsoup4", "cv2": "opencv-python", "hydra": "hydra-core",
+    "lightning_utilities": "lightning-utilities", "pytorch_lightning": "pytorch-lightning", "skimage": "scikit-image",
+    "sklearn": "scikit-learn", "stable_baselines3": "stable-baselines3", "yaml": "PyYAML",
+}  # fmt: skip
 _STANDARD = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")})
 _SITE = tuple({sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib")})
 
@@ -45,11 +54,45 @@ class PluginCode:
 
     files: Mapping[str, str]
     named: str | None = None
+    earlier: Mapping[str, str] | None = None  # as in `NamedFiles`
+    packages: Mapping[str, str] = field(default_factory=dict)  # as in `NamedFiles`
 
     @property
     def digest(self) -> str:
         """Text that is hashed into the id of a run: `named`, else a hash of the files."""
         return self.named or hashlib.sha256(json.dumps(sorted(self.files.items())).encode()).hexdigest()[:DIGITS]
+
+    def is_named_by(self, digest: str) -> bool:
+        """Return True if a run with this digest in its identity has this code, also by the rules of plat 0.4."""
+        return digest == self.digest or (self.earlier is not None and digest == PluginCode(self.earlier).digest)
+
+    def changed_since(self, recorded: Mapping[str, str]) -> list[str]:
+        """Return the files that differ from recorded hashes, sorted; those of plat 0.4 are compared by its rules."""
+        is_of_0_4 = self.earlier is not None and not any(digest.startswith(PREFIX) for digest in recorded.values())
+        changed = changed_files(recorded, self.files)
+        return changed_files(recorded, self.earlier) if changed and is_of_0_4 and self.earlier is not None else changed
+
+
+class NamedFiles(dict[str, str]):
+    """File -> hash of the files that a config names.
+
+    earlier   the same by the rules of plat 0.4; a run that it has made keeps its id as long as this gives the id
+    packages  name -> version of the released packages that these files import
+    """
+
+    def __init__(self, files: Mapping[str, str], earlier: Mapping[str, str], packages: Mapping[str, str]) -> None:
+        super().__init__(files)
+        self.earlier, self.packages = dict(earlier), dict(packages)
+
+
+def installed_versions(modules: Iterable[str]) -> dict[str, str]:
+    """Return package -> version for the top-level modules that belong to an installed package, sorted."""
+    found = {}
+    for module in sorted({*modules} - {*sys.stdlib_module_names, *OWN}):
+        name = _PACKAGES.get(module, module)
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError, ValueError):
+            found[name] = importlib.metadata.version(name)
+    return found
 
 
 def plugin_code(spec: Any) -> PluginCode | None:
@@ -73,13 +116,15 @@ def changed_files(before: Mapping[str, str], now: Mapping[str, str]) -> list[str
     return sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
 
 
-def imported_files(module: str) -> dict[str, str]:
+def imported_files(module: str, of_syntax: bool = False) -> dict[str, str]:
     """Return the files of a dotted module and of all its imports -> the first 16 digits of their SHA-256.
+
+    of_syntax  return hashes that comments and layout do not change (`plat.trainer.python_code`)
 
     Names are relative to the folder of the top-level module. {} for a module of Python, of an installed release or of
     plat, and for one that is not found. Files are read once in a process, unless `read_files_again` is called.
     """
-    return _imported_files(module, tuple(sys.path))
+    return {name: hashes[of_syntax] for name, hashes in _imported_files(module, tuple(sys.path)).items()}
 
 
 def read_files_again() -> None:
@@ -89,9 +134,9 @@ def read_files_again() -> None:
 
 
 @lru_cache(maxsize=64)
-def _imported_files(module: str, path: tuple[str, ...]) -> dict[str, str]:
-    """Find the files for `imported_files`; `path` is sys.path, a key of the cache."""
-    files: dict[str, str] = {}
+def _imported_files(module: str, path: tuple[str, ...]) -> dict[str, tuple[str, str]]:
+    """Return file -> the hashes of its bytes and of its syntax; `path` is sys.path, a key of the cache."""
+    files: dict[str, tuple[str, str]] = {}
     known: set[str] = set()
     waiting = [module]
     while waiting:
@@ -107,7 +152,8 @@ def _imported_files(module: str, path: tuple[str, ...]) -> dict[str, str]:
             content = file.read_bytes()
         except OSError:
             content = b""
-        files[file.relative_to(root).as_posix()] = hashlib.sha256(content).hexdigest()[:DIGITS]
+        digest = hashlib.sha256(content).hexdigest()[:DIGITS]
+        files[file.relative_to(root).as_posix()] = digest, code_hash(content)
         package = name if file.name == "__init__.py" else name.rpartition(".")[0]
         parts = name.split(".")
         packages = [".".join(parts[:count]) for count in range(1, len(parts))]  # their __init__.py are imported with it
@@ -170,14 +216,10 @@ def imported_names(content: bytes, package: str) -> Iterator[str]:
 
     `from a import b` yields both `a` and `a.b`, which may be a module.
     """
-    try:
-        nodes = list(ast.walk(ast.parse(content)))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return
-    for node in nodes:
+    for node in _imports(content):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
+        else:
             base = node.module or ""
             if node.level:
                 around = package.split(".")[: len(package.split(".")) - node.level + 1]
@@ -185,3 +227,9 @@ def imported_names(content: bytes, package: str) -> Iterator[str]:
             if base:
                 yield base
                 yield from (f"{base}.{alias.name}" for alias in node.names if alias.name != "*")
+
+
+@lru_cache(maxsize=1024)
+def _imports(content: bytes) -> tuple[ast.Import | ast.ImportFrom, ...]:
+    tree = python_code(content).tree
+    return tuple(node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)) if tree else ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -74,12 +75,12 @@ def test_argparse(plat: Verb, here: Path) -> None:
     script("train.py", ARGPARSE)
     code, out, _ = plat("init", "train.py")
     assert code == 0 and "executed in .: python train.py --help" in out
-    assert "3 of 4 flags" in out and out.endswith("next:\n  plat plan train.yaml\n  plat sweep train.yaml\n")
-    base = {"trainer": "script", "lr": 0.01, "model": "small"}
-    base["script.command"] = "python train.py --lr {lr} --model {model} --seed {seed}"
+    assert "4 of 4 flags" in out and out.endswith("next:\n  plat plan train.yaml\n  plat sweep train.yaml\n")
+    base = {"trainer": "script", "lr": 0.01, "model": "small", "verbose": False}
+    base["script.command"] = "python train.py --lr {lr} --model {model} --seed {seed} {verbose?--verbose}"
     assert read(here / "train.yaml").data == {"title": "Runs of train.py", "base": base, "matrix": {"seed": "range(5)"}}
     text = (here / "train.yaml").read_text()
-    assert "  lr: 0.01  # rate of learning\n" in text and "  # --verbose: takes no value\n" in text
+    assert "  lr: 0.01  # rate of learning\n" in text and "  verbose: false\n" in text
     assert planned(plat, "train.yaml") == 5
     assert not Path("trained").exists()
 
@@ -108,7 +109,7 @@ def test_hydra(plat: Verb, here: Path) -> None:
     assert code == 0 and "python train.py --cfg job" in out and "The script seems to log no metrics" in out
     base = read(here / "train.yaml").data["base"]
     assert base["script.command"] == (
-        "python train.py optim.lr={optim.lr} trainer.epochs={trainer_.epochs} seed={seed} hydra.run.dir={run_dir}"
+        "python train.py optim.lr={optim.lr} trainer.epochs={trainer_.epochs} seed={seed} hydra.run.dir={plat.run_dir}"
     )
     assert (base["optim.lr"], base["trainer_.epochs"]) == (0.1, 3)
     assert planned(plat, "train.yaml") == 5
@@ -196,3 +197,22 @@ def test_what_does_not_end_is_killed_with_its_children(here: Path) -> None:
         asking.output_of([f"./{path}", "--help"], here, limit=0.3)
     time.sleep(2.2)
     assert not Path("late").exists()
+
+
+def test_another_python_is_asked_and_written(plat: Verb, here: Path) -> None:
+    Path("train.py").write_text("import only_there, argparse\nprint('{}')\n" + ARGPARSE)
+    code, _, err = plat("init", "train.py")
+    assert code == 2 and f"this was {sys.executable}: name the Python that has it with --python PATH" in " ".join(
+        err.split()
+    )
+    Path("env/lib").mkdir(parents=True)
+    Path("env/lib/only_there.py").write_text("")
+    python = Path("env/python")
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={here}/env/lib exec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    code, _, err = plat("init", "train.py", "--python", "env/python")
+    assert code == 0, err
+    assert read(here / "train.yaml").data["base"]["script.python"] == str(here / "env/python")
+    assert planned(plat, "train.yaml") == 5
+    code, _, err = plat("init", "train.py", "--out", "b.yaml", "--python", "env/pyton")
+    assert code == 2 and "there is no Python env/pyton" in err

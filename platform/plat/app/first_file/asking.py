@@ -20,13 +20,15 @@ WIDE = {"COLUMNS": "200", "TERMINAL_WIDTH": "200", "NO_COLOR": "1", "TERM": "dum
 WITHOUT = "add --plain, which executes nothing and writes a file without flags"
 
 
-def output_of(words: list[str], folder: Path, limit: float = LIMIT) -> str:
+def output_of(words: list[str], folder: Path, limit: float = LIMIT, python: str = sys.executable) -> str:
     """Return what a command prints on its standard output, in this folder and without input.
+
+    `python` as its first word is the Python at the path `python`.
 
     Raises SpecError if it cannot be started, does not end within `limit` seconds, or ends with another code than 0. All
     processes of its group have ended then.
     """
-    shown, program = shlex.join(words), sys.executable if words[0] == "python" else words[0]
+    shown, program = shlex.join(words), python if words[0] == "python" else words[0]
     with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as complaints:
         # files, because a pipe would stay open as long as a process that the command leaves behind
         try:
@@ -53,7 +55,10 @@ def output_of(words: list[str], folder: Path, limit: float = LIMIT) -> str:
         how = f"exit code {code}" if code > 0 else f"signal {signal.Signals(-code).name}"
         last = next((line.strip() for line in reversed(f"{text}\n{complaint}".splitlines()) if line.strip()), "")
         what = f"{shown} ended with {how}" + (f": {last[:300]}" if last else "")
-        raise SpecError(what, where=str(folder), fix=f"make this command work, or {WITHOUT}")
+        fix = f"make this command work, or {WITHOUT}"
+        if "ModuleNotFoundError" in last:
+            fix = f"this was {python}: name the Python that has it with --python PATH, or {WITHOUT}"
+        raise SpecError(what, where=str(folder), fix=fix)
     return text
 
 

@@ -33,6 +33,7 @@ class Flag:
     choices   its valid values, () for any
     says      its help text
     is_switch     it takes no value: `--verbose`
+    negation      of a switch, its option that switches off: `--no-verbose`
     has_several   it takes several values: `--sizes 1 2 3`
     is_required   the script refuses to start without it
     """
@@ -43,6 +44,7 @@ class Flag:
     choices: tuple[str, ...] = ()
     says: str = ""
     is_switch: bool = False
+    negation: str = ""
     has_several: bool = False
     is_required: bool = False
 
@@ -120,13 +122,16 @@ def _flag(head: str, says: str, usage: str) -> Flag | None:
         return None
     metavar = _without_names(head[: listed.start()] if listed else head)
     default, says = _default(says)
+    is_switch = not listed and not metavar
+    negations = (f"--no-{name[2:]}", f"--no_{name[2:]}", f"--no{name[2:]}")
     return Flag(
         name=name[2:],
         opening=f"{name} ",
         default=None if default in NO_DEFAULT else default,
         choices=tuple(re.split(r"[,|]\s*", listed[1] or listed[2])) if listed else (),
         says=_REQUIRED.sub("", says).strip(" *"),
-        is_switch=not listed and not metavar,
+        is_switch=is_switch,
+        negation=next((other for other in names if is_switch and other in negations), ""),
         has_several="..." in head or len(metavar.replace(" RANGE", "").split()) > 1,
         is_required=bool(_REQUIRED.search(says)) or any(_is_bare(name, usage) for name in names),
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,11 +40,12 @@ class FirstFile:
     left: list[Flag]
 
 
-def make_first_file(name: str, out: Path | None = None, plain: bool = False) -> FirstFile:
+def make_first_file(name: str, out: Path | None = None, plain: bool = False, python: str = "") -> FirstFile:
     """Write an experiment file for the script `name`, by default into the current folder.
 
     out     the file, if not the script's name with `.yaml`
     plain   execute nothing, and write a file without options
+    python  the Python that runs the script, a path or a program; "": that of plat
 
     Raises SpecError, and writes nothing, if there is no such script, the file exists or cannot be written, its name
     cannot name an experiment, or a Python script does not print its options.
@@ -50,20 +53,31 @@ def make_first_file(name: str, out: Path | None = None, plain: bool = False) -> 
     script = user_script(name)
     path = _checked(out or Path(f"{script.path.stem}.yaml"))
     question = None if plain else script.question
-    flags, failure = _ask(script, question) if question else ([], "")
+    named = _python(python)
+    flags, failure = _ask(script, question, named or sys.executable) if question else ([], "")
     used, left = placed(flags)
     folder = os.path.relpath(script.folder, path.absolute().parent)
-    text = file_text(script, "" if folder == "." else folder, used, left)
+    text = file_text(script, "" if folder == "." else folder, used, left, named)
     with os_errors_as(SpecError, "cannot write the file", path, "choose another with --out FILE"):
         if not create(path, text.encode("utf-8", "replace")):
             raise _taken(path)
     return FirstFile(path, script, shlex.join(question or ()), failure, used, left)
 
 
-def _ask(script: UserScript, question: list[str]) -> tuple[list[Flag], str]:
+def _python(name: str) -> str:
+    """Return the absolute path of a Python, links unresolved, "" for none. Raises SpecError if it is not there."""
+    if not name:
+        return ""
+    found = shutil.which(os.path.expanduser(name))
+    if found is None:
+        raise SpecError(f"there is no Python {name}", where="--python", fix="name one, such as .venv/bin/python")
+    return os.path.abspath(found)
+
+
+def _ask(script: UserScript, question: list[str], python: str) -> tuple[list[Flag], str]:
     """Return the options that a script tells, and the reason if it tells none; only Python scripts must tell them."""
     try:
-        text = output_of(question, script.folder)
+        text = output_of(question, script.folder, python=python)
     except SpecError as error:
         if script.is_python:
             raise

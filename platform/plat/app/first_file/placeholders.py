@@ -9,11 +9,12 @@ from dataclasses import dataclass
 
 from plat.app.first_file.flags import Flag
 from plat.spec.composition.pieces import OF_FILES
-from plat.trainer.script.command import OF_THE_RUN
 from plat.trainer.script.config import TO_FILL_IN, ScriptRunConfig
 
 # The first part of a name that plat itself understands.
-TAKEN = {*OF_FILES, *OF_THE_RUN, *(field.name for field in dataclasses.fields(ScriptRunConfig))}
+TAKEN = {*OF_FILES, "plat", *(field.name for field in dataclasses.fields(ScriptRunConfig))}
+FOLDER, CHECKPOINTS = "plat.run_dir", "plat.checkpoint_dir"
+_TRUE = ("True", "true")
 SEEDS = ("seed", "random_seed", "rng_seed")
 _FOLDER = re.compile(r"(out|output|outputs|save|log|logs|logging|result|results|work|run|experiment)_?(dir|folder)")
 _CHECKPOINTS = re.compile(r"(checkpoint|checkpoints|ckpt|ckpts)_?(dir|folder)")
@@ -30,8 +31,18 @@ class Placed:
 
     @property
     def value(self) -> str:
-        """Its default as text, the first choice or TO_FILL_IN of a required option without one."""
+        """Its default as text, the first choice or TO_FILL_IN of a required option without one; of a switch a bool."""
+        if self.flag.is_switch:
+            return "true" if self.flag.default in (*_TRUE, self.flag.name) else "false"
         return self.flag.default if self.flag.default is not None else (*self.flag.choices, TO_FILL_IN)[0]
+
+    @property
+    def word(self) -> str:
+        """What the command has for it."""
+        if not self.flag.is_switch:
+            return f"{self.flag.opening}{{{self.placeholder}}}"
+        off = f" {{!{self.placeholder}?{self.flag.negation}}}" if self.flag.negation else ""
+        return f"{{{self.placeholder}?{self.flag.opening.strip()}}}{off}"
 
     @property
     def is_number(self) -> bool:
@@ -39,7 +50,7 @@ class Placed:
 
     @property
     def must_be_filled_in(self) -> bool:
-        return self.in_base and self.flag.default is None
+        return self.in_base and self.flag.default is None and not self.flag.is_switch
 
 
 def placed(flags: Iterable[Flag]) -> tuple[list[Placed], list[Flag]]:
@@ -53,12 +64,13 @@ def placed(flags: Iterable[Flag]) -> tuple[list[Placed], list[Flag]]:
     for flag in flags:
         name = re.sub(r"[^\w.]", "_", flag.name).strip(".")
         last = name.rpartition(".")[2].lower()
-        own = _own_placeholder(last)
+        own = "" if flag.is_switch else _own_placeholder(last)
         if own == "seed" and any(other.placeholder == own for other in used):
             own = ""
         new = Placed(flag, own or _free(name, {other.placeholder for other in used}), in_base=not own)
-        is_known = flag.default is not None or flag.is_required or own
-        if is_known and not flag.is_switch and not flag.has_several and can_be_written(new.value):
+        # without its default, a switch with a negation has a value that no one knows
+        is_known = flag.default is not None or flag.is_required or own or (flag.is_switch and not flag.negation)
+        if is_known and not flag.has_several and can_be_written(new.value):
             used.append(new)
         else:
             left.append(flag)
@@ -69,7 +81,7 @@ def _own_placeholder(name: str) -> str:
     """Return the placeholder that plat itself fills in for an option of this name, "" for none."""
     if name in SEEDS:
         return "seed"
-    return "checkpoint_dir" if _CHECKPOINTS.fullmatch(name) else "run_dir" if _FOLDER.fullmatch(name) else ""
+    return CHECKPOINTS if _CHECKPOINTS.fullmatch(name) else FOLDER if _FOLDER.fullmatch(name) else ""
 
 
 def can_be_written(value: str) -> bool:

@@ -16,7 +16,7 @@ def with_defaults(flags: list[Flag], sources: Iterable[str]) -> list[Flag]:
     known = {name: default for source in sources for name, default in _declared(source)}
     return [
         replace(flag, default=known[flag.name])
-        if flag.name in known and flag.default is None and not flag.is_switch
+        if flag.name in known and flag.default is None and (flag.negation or not flag.is_switch)
         else flag
         for flag in flags
     ]

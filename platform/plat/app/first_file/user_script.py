@@ -10,7 +10,7 @@ from pathlib import Path
 
 from plat.errors import SpecError, os_errors_as
 from plat.plain_files import open_regular
-from plat.trainer.script.config import ScriptConfig
+from plat.trainer.script.config import ScriptConfig, ScriptRunConfig
 from plat.trainer.script.source_files import source_files
 
 LARGEST = 4 << 20  # bytes of a file that are read
@@ -88,8 +88,8 @@ def user_script(name: str) -> UserScript:
         raise SpecError("this file is not executable", where=str(path), fix=f"chmod +x {shlex.quote(name)}")
     files = [path.name]
     if path.suffix == ".py":
-        config = ScriptConfig(command=["python", path.name], folder=str(path.parent))
-        files += [file for file in source_files(config) if (path.parent / file).is_file()]
+        config = ScriptRunConfig(script=ScriptConfig(command=["python", path.name], folder=str(path.parent)))
+        files += [file for file in source_files(config) if file.endswith(".py") and (path.parent / file).is_file()]
     with os_errors_as(SpecError, "cannot read the script", path, "make it readable"):
         return UserScript(path, tuple(_text(path.parent / file) for file in dict.fromkeys(files)))
 

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Iterator
 
 from plat.app.first_file.flags import Flag
-from plat.app.first_file.placeholders import Placed, can_be_written
+from plat.app.first_file.placeholders import FOLDER, Placed, can_be_written
 from plat.app.first_file.user_script import UserScript
 from plat.characters import is_too_large
 from plat.spec.reading.yaml_scalar import scalar
@@ -20,10 +20,11 @@ _SIMPLE = re.compile(r"[A-Za-z_/.][\w/.+-]*( [\w/.+][\w/.+-]*)*")  # a text that
 _LIKELY = re.compile(r"(.*[._])?(lr|learning_rate|batch_size|alpha|beta|gamma|temperature|dropout|weight_decay)")
 
 
-def file_text(script: UserScript, folder: str, used: list[Placed], left: list[Flag]) -> str:
+def file_text(script: UserScript, folder: str, used: list[Placed], left: list[Flag], python: str = "") -> str:
     """Return an experiment file for a script.
 
     folder  the script's folder as the file names it, "" if it is the file's own folder
+    python  the Python that runs it, "" for that of plat
     used, left  the options that the command passes, and the others (`placeholders.placed`)
     """
     name = _comment(script.path.name)
@@ -34,6 +35,7 @@ def file_text(script: UserScript, folder: str, used: list[Placed], left: list[Fl
         "  trainer: script",
         *_command(script, used),
         *([f"  script.folder: {_text(folder)}  # the command runs here"] if folder else []),
+        *([f"  script.python: {_text(python)}"] if python else []),
         *_metrics(script),
         *_values(used),
         *_others(left),
@@ -50,11 +52,11 @@ def file_text(script: UserScript, folder: str, used: list[Placed], left: list[Fl
 def _command(script: UserScript, used: list[Placed]) -> Iterator[str]:
     """Yield the command, on several lines if it is long. The names of the script are quoted as for a shell."""
     first = " ".join(shlex.quote(word.replace("{", "{{").replace("}", "}}")) for word in script.words)
-    options = [f"{one.flag.opening}{{{one.placeholder}}}" for one in used]
+    options = [one.word for one in used]
     if script.is_hydra:
-        options.append("hydra.run.dir={run_dir}")
+        options.append("hydra.run.dir={plat.run_dir}")
     whole = " ".join([first, *options])
-    if not first.isascii() or not re.fullmatch(r"[\w./ -]+", first):
+    if not first.isascii() or not re.fullmatch(r"[\w./ -]+", first) or re.search(r":( |$)| #", whole):
         yield f"  script.command: {json.dumps(whole, ensure_ascii=False)}"
     elif len(whole) <= WIDE:
         yield f"  script.command: {whole}"
@@ -78,7 +80,7 @@ def _values(used: list[Placed]) -> Iterator[str]:
             end = "; ".join([*filled, *notes])
             yield f"  {one.placeholder}: {_value(one)}" + (f"  # {_comment(end)}" if end else "")
         elif one.placeholder != "seed":
-            meaning = "a folder of the run" if one.placeholder == "run_dir" else "a folder that a resumed run gets back"
+            meaning = "a folder of the run" if one.placeholder == FOLDER else "a folder that a resumed run gets back"
             own = f", in place of {one.flag.default}" if one.flag.default else ""
             yield f"  # {_comment(f'{one.flag.opening.strip()}: plat passes {meaning}{own}')}"
 
@@ -87,10 +89,9 @@ def _others(left: list[Flag]) -> Iterator[str]:
     """Yield comments on the options that the command does not pass."""
     if left:
         yield "  # The command does not pass these. Add one to the command with a placeholder, and its value here."
-    if any(flag.is_switch for flag in left):
-        yield "  # A placeholder cannot switch off an option without a value: write it into the command or not."
     for flag in left:
-        kind = ["takes no value"] if flag.is_switch else ["takes several values"] if flag.has_several else []
+        several = f"takes several values: {flag.opening}{{name...}}, and a list as the value of name"
+        kind = ["takes no value"] if flag.is_switch else [several] if flag.has_several else []
         end = "; ".join([*_notes(flag), *kind])
         yield f"  # {_comment(flag.opening.strip(' =') + (f': {end}' if end else ''))}"
 

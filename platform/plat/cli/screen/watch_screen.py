@@ -149,7 +149,7 @@ class Screen:
         arguments = ["retry", "--where", f"id={run.id}", "--home", str(self._home.root)]
         with open(log, "ab") as output:
             subprocess.Popen(
-                [sys.executable, "-m", "plat", *arguments],
+                [sys.executable, "-P", "-m", "plat", *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

@@ -26,13 +26,16 @@ def init(
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="The new file [the script's name with .yaml].")
     ] = None,
+    python: Annotated[
+        str, typer.Option("--python", metavar="PATH", help="The Python that runs the script [that of plat].")
+    ] = "",
     plain: Annotated[bool, typer.Option("--plain", help="Execute nothing, and write a file without flags.")] = False,
 ) -> int:
     """Write an experiment file for a script.
 
     Executes `python train.py --help` to find the script's flags (`--cfg job` for Hydra), and nothing else.
     """
-    made = make_first_file(script, out, plain)
+    made = make_first_file(script, out, plain, python)
     print(fitted("\n".join(_lines(made))))
     return 0
 

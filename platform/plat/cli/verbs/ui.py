@@ -43,7 +43,7 @@ def ui(
     page = f"http://{HOST}:{port}" + _runs_page(uri)
     _check_port(port)
     quiet()
-    command = [sys.executable, "-m", "mlflow", "ui", "--workers", "1"]
+    command = [sys.executable, "-P", "-m", "mlflow", "ui", "--workers", "1"]
     command += ["--host", HOST, "--port", str(port)]  # explicit, because MLFLOW_HOST could make the page public
     artifacts = artifact_root(uri)
     if artifacts:

@@ -72,7 +72,7 @@ class Processes:
         # The server ignores Ctrl-C from its first instruction.
         with open(self._log, "ab") as output, handling(signal.SIG_IGN, signal.SIGINT), server_end:
             self._server = subprocess.Popen(
-                [sys.executable, "-c", _START, *arguments],
+                [sys.executable, "-P", "-c", _START, *arguments],
                 pass_fds=[server_end.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=output,

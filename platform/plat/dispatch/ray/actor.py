@@ -104,7 +104,7 @@ class TaskActor:
                 if self._stopped:
                     return 0
                 self._process = subprocess.Popen(
-                    [sys.executable, "-u", "-m", "plat.dispatch.ray.actor", *arguments, str(os.getpid())],
+                    [sys.executable, "-P", "-u", "-m", "plat.dispatch.ray.actor", *arguments, str(os.getpid())],
                     env={**inherited, **self._environment, **self._other_machines()},
                     cwd=self._directory,
                     stdin=subprocess.DEVNULL,
@@ -122,7 +122,7 @@ class TaskActor:
 
         address = ray.get_runtime_context().gcs_address
         group = actor_name(self._submission, self._number)
-        command = [sys.executable, "-m", "plat.dispatch.ray.elsewhere", address, group]
+        command = [sys.executable, "-P", "-m", "plat.dispatch.ray.elsewhere", address, group]
         return {OTHER_MACHINES: json.dumps({"machines": self._nodes, "command": command})}
 
     def _wait_for_runs(self) -> None:

@@ -68,7 +68,7 @@ def script_text(
     executor.update_parameters(**_parameters(submission, comment, profile, needed, parallel or tasks))
     executor.parameters["map_count"] = tasks
     python = profile.python or shlex.quote(sys.executable)
-    command = f"exec {python} -u -m plat.dispatch.slurm.slurm_task {shlex.quote(str(submission.root))}"
+    command = f"exec {python} -P -u -m plat.dispatch.slurm.slurm_task {shlex.quote(str(submission.root))}"
     return executor._make_submission_file_text(command, submission.name)
 
 

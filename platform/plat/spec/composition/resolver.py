@@ -28,6 +28,7 @@ class Checked(NamedTuple):
     """The trainer's answers about a config; prepare, resources, identity and fingerprint are those of `Run`.
 
     extra       the text that is hashed into the id besides the config
+    earlier     such a text and an `identity` by the rules of plat 0.4; None if they are the same
     normalised  the sections that the trainer's `validate` changed the config to; None if it changed nothing
     """
 
@@ -37,6 +38,7 @@ class Checked(NamedTuple):
     extra: str
     identity: dict[str, Any]
     normalised: dict[str, Section] | None
+    earlier: tuple[str, dict[str, Any]] | None
 
 
 class Resolved(NamedTuple):
@@ -47,6 +49,7 @@ class Resolved(NamedTuple):
     config: dict[str, Any]
     canon: tuple[str, ...]  # the texts that were hashed into the id
     checked: Checked
+    earlier: tuple[str, dict[str, Any]] | None  # the id and the identity that plat 0.4 gave it, if they are others
 
 
 class OtherTrainer(Exception):
@@ -102,7 +105,11 @@ class Resolver:
         fragments = [text for name in self.sorted_fields if (text := sections[name].text)]
         labels = [section.label for section in sections.values() if section.label]
         label = "-".join(labels) if labels else readable([self.spec.name, *self._plain_labels(config)])
-        return Resolved(identity(fragments, checked.extra), label, config, (*fragments, checked.extra), checked)
+        before = checked.earlier
+        earlier = (identity(fragments, before[0]), before[1]) if before is not None else None
+        return Resolved(
+            identity(fragments, checked.extra), label, config, (*fragments, checked.extra), checked, earlier
+        )
 
     def _effective(self, sections: Mapping[str, Section], pieces: Mapping[str, Piece]) -> Mapping[str, Section]:
         """Return the sections without overrides of keys that have no effect in this config.
@@ -135,12 +142,18 @@ class Resolver:
         facts = self._facts(valid, final)
         prepare = self._prepare(valid, final)
         resources = self._resources(valid, final)
-        files = self._source_files(valid, final)
-        plugins = sorted([*self._code, *files, *(pair for section in final.values() for pair in section.plugins)])
+        files, files_before = self._source_files(valid, final)
+        others = [*self._code, *(pair for section in final.values() for pair in section.plugins)]
+        plugins = sorted([*others, *files])
         left_out = [key for section in final.values() for key in section.left_out]
         extra = canonical([self.spec.name, self.spec.version, plugins, facts])
         recorded = {"trainer": self.spec.name, "plugins": plugins, "left_out": left_out}
-        checked = Checked(prepare, resources, facts, extra, recorded, normalised)
+        earlier = None
+        if files_before != files:
+            before = sorted([*others, *files_before])
+            text = canonical([self.spec.name, self.spec.version, before, facts])
+            earlier = text, {**recorded, "plugins": before}
+        checked = Checked(prepare, resources, facts, extra, recorded, normalised, earlier)
         if normalised is None:
             for function in (self._valid, self._facts, self._prepare, self._resources, self._source_files):
                 self._decide_by(function.names())

@@ -13,7 +13,7 @@ from typing import Any
 from plat.errors import PluginError, SpecError
 from plat.trainer.api import Need, TrainerSpec
 from plat.trainer.finding import find_trainer
-from plat.trainer.plugin_code import CODE, FILES, PluginCode
+from plat.trainer.plugin_code import CODE, FILES, NamedFiles, PluginCode
 from plat.trainer.resources import Resources
 from plat.user_code import definition_of, user_code
 
@@ -70,10 +70,28 @@ def headline_of(spec: TrainerSpec, config: Mapping[str, Any]) -> str:
     return str(checked_call(spec, "headline")(config)) if callable(spec.headline) else spec.headline
 
 
-def config_code(spec: TrainerSpec, config: Any) -> list[tuple[str, str]]:
-    """Return [(FILES, CODE + digest)] for the identity of a run whose config names source files, else []."""
+Facts = list[tuple[str, str]]
+
+
+def config_code(spec: TrainerSpec, config: Any) -> tuple[Facts, Facts]:
+    """Return [(FILES, CODE + digest)] for the identity of a run whose config names source files, else [].
+
+    The second list is the same by the rules of plat 0.4 (`NamedFiles`).
+    """
     files = checked_call(spec, "source_files")(config)
-    return [(FILES, CODE + PluginCode(files).digest)] if files else []
+    now, before = ([(FILES, CODE + PluginCode(each).digest)] if each else [] for each in (files, _earlier(files)))
+    return now, before
+
+
+def source_code(spec: TrainerSpec, config: Any) -> PluginCode:
+    """Return the code that a config names."""
+    files = checked_call(spec, "source_files")(config)
+    packages = files.packages if isinstance(files, NamedFiles) else {}
+    return PluginCode(files, earlier=_earlier(files), packages=packages)
+
+
+def _earlier(files: Mapping[str, str]) -> Mapping[str, str]:
+    return files.earlier if isinstance(files, NamedFiles) else files
 
 
 def _is_work(value: Any) -> bool:

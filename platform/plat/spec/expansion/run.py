@@ -35,6 +35,7 @@ class Run:
     version      the trainer's version, as hashed into the id
     fingerprint  the trainer's inputs besides the config, e.g. the base model's content
     headline     the metric that the trainer calls its success
+    earlier      the id and the identity that plat 0.4 gave it, if they are others
     """
 
     id: str
@@ -48,6 +49,7 @@ class Run:
     headline: str = api.HEADLINE
     version: str = ""
     fingerprint: dict[str, Any] = field(default_factory=dict)
+    earlier: tuple[str, dict[str, Any]] | None = None
 
 
 def same_results(run: Run, other: Run) -> bool:
@@ -121,6 +123,7 @@ class RunMaker:
             headline=headline_of(spec, config),
             version=spec.version,
             fingerprint=checked.fingerprint,
+            earlier=resolved.earlier,
         )
 
     def _trainer(self, name: Any, place: str) -> _Trainer:

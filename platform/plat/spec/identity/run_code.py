@@ -7,9 +7,9 @@ from typing import Any
 
 from plat.errors import RunError
 from plat.spec.composition.schema import build, schema_of, select
-from plat.spec.composition.trainer_calls import checked_call
+from plat.spec.composition.trainer_calls import source_code
 from plat.trainer.finding import find_trainer
-from plat.trainer.plugin_code import CODE, FILES, TRAINER, PluginCode, changed_files, plugin_code
+from plat.trainer.plugin_code import CODE, FILES, TRAINER, PluginCode, plugin_code
 from plat.trainer.plugins import load_plugin
 
 
@@ -29,7 +29,7 @@ def run_code(trainer: str, config: Mapping[str, Any], identity: Mapping[str, Any
     for key in named_code(identity):
         spec: Any = find_trainer(trainer)
         if key == FILES:
-            codes[key] = PluginCode(checked_call(spec, "source_files")(build(spec.config_type, config)))
+            codes[key] = source_code(spec, build(spec.config_type, config))
             continue
         if key != TRAINER:
             group = schema_of(spec.config_type).leaves[key].metadata["plugin"]
@@ -38,11 +38,6 @@ def run_code(trainer: str, config: Mapping[str, Any], identity: Mapping[str, Any
         if code is not None:
             codes[key] = code
     return codes
-
-
-def files_by_key(trainer: str, config: Mapping[str, Any], identity: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """Return the file hashes of the code that `run_code` returns, for meta.json: config key -> file name -> hash."""
-    return {key: dict(code.files) for key, code in run_code(trainer, config, identity).items()}
 
 
 def check_code(meta: Mapping[str, Any], config: Mapping[str, Any]) -> None:
@@ -56,9 +51,9 @@ def check_code(meta: Mapping[str, Any], config: Mapping[str, Any]) -> None:
     identity = meta.get("identity") or {}
     named = named_code(identity)
     for key, code in run_code(meta["trainer"], config, identity).items():
-        if named[key] != code.digest:
+        if not code.is_named_by(named[key]):
             recorded = (meta.get("plugin_code") or {}).get(key) or {}
-            files = changed_files(recorded, code.files) if recorded else []
+            files = code.changed_since(recorded) if recorded else []
             unknown = "a file that the config names changed" if key == FILES else f"the code of {key} changed"
             what = f"{', '.join(files[:3])} changed" if files else unknown
             fix = "give the experiment's command again, which makes new runs; or put the code back and `plat retry`"

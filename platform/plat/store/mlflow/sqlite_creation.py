@@ -81,7 +81,9 @@ def make_with_mlflow(file: Path, path: Path) -> None:
     Raises StoreError if that fails; the error names `path`, the final place of the store.
     """
     environment = {**os.environ, **QUIET, "MLFLOW_TRACKING_URI": f"sqlite:///{file}"}
-    made = subprocess.run([sys.executable, "-c", _CREATE, str(file)], env=environment, capture_output=True, text=True)
+    made = subprocess.run(
+        [sys.executable, "-P", "-c", _CREATE, str(file)], env=environment, capture_output=True, text=True
+    )
     if made.returncode != 0 or not file.exists():
         raise StoreError(
             f"the MLflow store could not be created: {mask_passwords(_cause(made.stderr)) or made.returncode}",

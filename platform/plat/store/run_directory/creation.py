@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from plat.errors import HomeError
 from plat.spec.composition.trainer_calls import checked_call, headline_of
-from plat.spec.identity.run_code import files_by_key, named_code
+from plat.spec.identity.run_code import named_code, run_code
 from plat.spec.identity.run_identity import SCHEME
 from plat.store.disk.durable import locked, scratch_name, set_aside, to_checked_json, write, write_file
 from plat.store.home import Home
@@ -181,7 +181,11 @@ def _contents(
     if run_files.recomputed_id({**meta, "identity": run.identity}, run.config) == run.id:
         meta["identity"] = run.identity  # so that an import can check the config against the id
     if named_code(run.identity):
-        meta["plugin_code"] = files_by_key(run.trainer, run.config, run.identity)
+        codes = run_code(run.trainer, run.config, run.identity)
+        meta["plugin_code"] = {key: dict(each.files) for key, each in codes.items()}
+        facts = code.facts()
+        imported = {name: version for each in codes.values() for name, version in each.packages.items()}
+        meta["code"] = {**facts, "versions": {**facts["versions"], **imported}}
     files = {"code.txt": code.text().encode()}
     meta["files"] = {file: hash_of(data) for file, data in files.items()}
     return {"config.yaml": to_yaml(run.config).encode(), **files}, meta

@@ -1,83 +1,150 @@
-"""Fill the placeholders of a command: `python train.py --lr {lr}` becomes its words for one run."""
+"""Make the command of one run: `python train.py --lr {lr}` becomes its words, with the Python that runs them."""
 
 from __future__ import annotations
 
-import json
+import os
 import re
 import shlex
+import shutil
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from plat.errors import SpecError
 from plat.suggest import suggest
 from plat.trainer.script.config import ScriptConfig, ScriptRunConfig
+from plat.trainer.script.placeholders import filled_words, names_in, spelled
+from plat.trainer.script.shell_words import Split, shell_words, split
 
-PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([A-Za-z_][\w.]*)\}")
 FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-OF_THE_RUN = ("run_dir", "checkpoint_dir", "config")  # folders and files that exist only when the run starts
-SHELL = ("|", "||", "&&", "&", ";", ">", ">>", "<", "2>&1")
+PYTHONS = ("python", "python3")
+# What plat itself fills in when the run starts. `{run_dir}` is `{plat.run_dir}` where no axis or key has that name.
+OF_THE_RUN = ("run_dir", "checkpoint_dir", "config", "checkpoint", "python")
+PREFIX = "plat."
+_OF_0_4 = ("run_dir", "checkpoint_dir", "config")
+_PLACEHOLDER_OF_0_4 = re.compile(r"\{\{|\}\}|\{([A-Za-z_][\w.]*)\}")
 
 
-def words_of(script: ScriptConfig) -> list[str]:
-    """Return the words of the command, a text as a shell would split it, or those that call the function.
+def command_of(script: ScriptConfig) -> Split:
+    """Return the words of the command and the variables before them, or the words that call the function.
 
-    Raises SpecError for a wrong command or function, or if there are both or none.
+    A text is read as a shell reads it; a list of words is taken as it is. Raises SpecError for a wrong command or
+    function, or if there are both or none.
     """
     command = script.command
     if script.function:
         if command or not FUNCTION.fullmatch(script.function):
             what = f"script.function is {script.function!r}" + (", and there is a command, too" if command else "")
             raise SpecError(what, where="script.function", fix="write `module:function`, without script.command")
-        return ["python", "-m", "plat.trainer.script.call", script.function, "{config}"]
+        # -P: a file of the user such as json.py must not stand in for a module that plat imports
+        return Split(["python", "-P", "-m", "plat.trainer.script.call", script.function, "{plat.config}"], {})
     if isinstance(command, list) and command and all(isinstance(word, str | int | float) for word in command):
-        return [str(word) for word in command]
+        return Split([str(word) for word in command], {})
     if not isinstance(command, str):
         fix = 'write a text such as "python train.py --lr {lr} --seed {seed}", or a list of words'
         raise SpecError(f"{command!r} is not a command", where="script.command", fix=fix)
-    try:
-        words = shlex.split(command)
-    except ValueError as error:
-        raise SpecError(f"script.command: {error}", where="script.command", fix="close the quotes") from None
-    if not words:
+    parts = split(command, Path(script.folder))
+    if not parts.words:
         fix = "write: python train.py, or name a script.function"
         raise SpecError("there is no command", where="script.command", fix=fix)
-    if used := [word for word in words if word in SHELL]:
-        fix = f"write it for a shell: bash -c {shlex.quote(command)}"
-        raise SpecError(f"the command has {used[0]!r}, and no shell reads it", where="script.command", fix=fix)
-    return words
+    if own := [name for name in parts.variables if name.startswith("PLAT_")]:
+        raise SpecError(
+            f"plat itself sets {own[0]}", where="script.command", fix="leave it out, or choose another name"
+        )
+    return parts
 
 
-def placeholders(words: list[str]) -> list[str]:
-    """Return the names of all placeholders, in their order."""
-    return [match[1] for word in words for match in PLACEHOLDER.finditer(word) if match[1]]
+def words_of(script: ScriptConfig) -> list[str]:
+    """Return the words of the command, as `command_of`."""
+    return command_of(script).words
+
+
+def placeholders(script: ScriptConfig) -> list[str]:
+    """Return the names of all placeholders of the command and its variables, in their order."""
+    parts = command_of(script)
+    return [name for word in [*parts.variables.values(), *parts.words] for name in names_in(word)]
 
 
 def check_placeholders(config: ScriptRunConfig) -> None:
     """Raise SpecError for a placeholder without a value, or a key that a command with placeholders does not use."""
-    names, known = placeholders(words_of(config.script)), arguments(config)
+    names, known = placeholders(config.script), arguments(config)
+    own = [f"{PREFIX}{name}" for name in (*OF_THE_RUN, "seed")]
+    if taken := [name for name in own if name in known]:
+        raise SpecError(f"{taken[0]} is plat's own placeholder", where=f"args.{taken[0]}", fix="choose another name")
     for name in names:
-        if name not in known and name not in OF_THE_RUN:
-            fix = suggest(name, [*known, *OF_THE_RUN], "names")
+        if name not in known and name not in OF_THE_RUN and name not in own:
+            fix = suggest(name, [*known, *OF_THE_RUN, *own], "names")
             raise SpecError(f"the command uses {{{name}}}, which has no value", where="script.command", fix=fix)
-    for name in flat(config.args) if names and "config" not in names else ():
+    reads_all = f"{PREFIX}config" in names or ("config" in names and "config" not in known)
+    for name in flat(config.args) if names and not reads_all else ():
         if name not in names:
-            fix = f"write {{{name}}} where its value belongs, or {{config}}, a JSON file with all values"
+            fix = f"write {{{name}}} where its value belongs, or {{plat.config}}, a JSON file with all values"
             raise SpecError(f"the command does not use {name}", where=f"args.{name}", fix=fix)
+    filled(config, {name: "" for name in OF_THE_RUN})  # refuses values that do not fit
+    filled_variables(config, {})
 
 
 def filled(config: ScriptRunConfig, of_the_run: Mapping[str, str]) -> list[str]:
-    """Return the words of the command with all values filled in; `python` is the Python that runs plat.
+    """Return the words of the command with all values filled in; `python` is the Python of `interpreter`.
 
-    of_the_run   the values of OF_THE_RUN
+    of_the_run   the values of OF_THE_RUN, those of `python` aside. An axis or key of the same name comes first
     """
-    values = {**{name: spelled(value) for name, value in arguments(config).items()}, **of_the_run}
-    words = [PLACEHOLDER.sub(lambda match: _value(match, values), word) for word in words_of(config.script)]
-    return [sys.executable, *words[1:]] if words[0] in ("python", "python3") else words
+    values = _values(config, of_the_run)
+    words = [text for word in words_of(config.script) for text in filled_words(word, values, _texts)]
+    return [values[f"{PREFIX}python"], *words[1:]] if words[:1] and words[0] in PYTHONS else words
 
 
-def _value(match: re.Match[str], values: Mapping[str, str]) -> str:
-    return match[0][0] if match[1] is None else values.get(match[1], match[0])
+def filled_variables(config: ScriptRunConfig, of_the_run: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables before the command with all values filled in, "" for an empty value."""
+    values = _values(config, of_the_run)
+    given = command_of(config.script).variables
+    return {name: "".join(filled_words(text, values, lambda inside: [inside])) for name, text in given.items()}
+
+
+def _values(config: ScriptRunConfig, of_the_run: Mapping[str, str]) -> dict[str, Any]:
+    own = {"python": interpreter(config.script), **of_the_run}
+    with_prefix = {f"{PREFIX}{name}": value for name, value in {**own, "seed": config.seed}.items()}
+    return {**own, **arguments(config), **with_prefix}
+
+
+def _texts(inside: str) -> list[str]:
+    return [word.text for word in shell_words(inside)]
+
+
+def interpreter(script: ScriptConfig) -> str:
+    """Return the Python of the command: `script.python`, a path from the folder or a program, else that of plat."""
+    named = os.path.expanduser(script.python)
+    if "/" in named:
+        return os.path.abspath(Path(script.folder, named))  # links stay: the Python of a virtual environment is one
+    return shutil.which(named) or named if named else sys.executable
+
+
+def search_path(script: ScriptConfig) -> str:
+    """Return PATH of the command: it begins with the folder of its Python, which `bash -c 'python ...'` then finds."""
+    first, path = os.path.dirname(interpreter(script)), os.environ.get("PATH", os.defpath)
+    return path if not first or path.split(os.pathsep)[0] == first else f"{first}{os.pathsep}{path}"
+
+
+def is_read_anew(config: ScriptRunConfig) -> bool:
+    """Return True if plat 0.4 read another command from this config: then a run of it was another run."""
+    if config.script.function:
+        return False
+    places = {name: f"{{{name}}}" for name in _OF_0_4}
+    texts = {name: spelled(value) for name, value in arguments(config).items()} | places
+    command = config.script.command
+    try:
+        words = shlex.split(command) if isinstance(command, str) else words_of(config.script)
+    except ValueError:  # an apostrophe in a comment
+        return True
+
+    def value(match: re.Match[str]) -> str:
+        return match[0][0] if match[1] is None else texts.get(match[1], match[0])
+
+    before = [_PLACEHOLDER_OF_0_4.sub(value, word) for word in words]
+    if before[0] in PYTHONS:
+        before[0] = interpreter(config.script)
+    return before != filled(config, {**places, "checkpoint": ""}) or bool(command_of(config.script).variables)
 
 
 def arguments(config: ScriptRunConfig) -> dict[str, Any]:
@@ -91,8 +158,3 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     for name, value in values.items():
         found |= flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
     return found
-
-
-def spelled(value: Any) -> str:
-    """Return a value as a word of a command: a text as it is, others as JSON (`true`, `0.1`, `[1, 2]`)."""
-    return value if isinstance(value, str) else json.dumps(value)

@@ -25,9 +25,12 @@ class ScriptConfig:
     command: Any = ""  # a text or a list of words; `{lr}` is the value of the axis or key `lr`
     # in place of a command: module:function, called with all values by name; a returned dict of numbers is logged
     function: str = ""
+    # the Python that `python` and `{plat.python}` name: a path relative to `folder`, or a program; "": that of plat
+    python: str = ""
     folder: str = field(default=".", metadata={"folder": True})  # the command runs here; relative to the file's folder
     # more files that decide the result, such as data, as patterns below `folder`; changed ones make new runs
     files: list[str] = field(default_factory=list)
+    packages: bool = False  # other versions of the packages that the script imports make new runs
     success: str = ""  # a metric from 0 to 1, if there is one, that progress and lists of runs show in percent
     # `text`: lines of the output such as `step 1: loss 0.5`; `tensorboard`, `wandb`, `trackio`: their files below
     # PLAT_RUN_DIR; `mlflow`: what MLflow's client logs; a file below PLAT_RUN_DIR or a pattern (`*/metrics.csv`), with

@@ -6,6 +6,7 @@ import codecs
 import contextlib
 import os
 import queue
+import re
 import signal
 import subprocess
 import sys
@@ -36,6 +37,10 @@ class Line(NamedTuple):
     text: bytes
     time: float
     is_bar: bool
+
+
+# A line that ends an output and does not say why: a rule, or what Hydra prints below every error.
+NO_REASON = re.compile(rb"[\s=*#_~+-]+|Set the environment variable HYDRA_FULL_ERROR=1.*\s*")
 
 
 class Script:
@@ -170,8 +175,10 @@ class Script:
                     self._lines.put(Line(piece.strip(), time.time(), self._is_in_bar or len(pieces) > 1))
             self._is_in_bar = False
         self._is_in_bar = last.endswith(b"\r")
-        if self.tail:
-            self.last = escaped(as_lines(self.tail[-1].strip()[-LAST:].decode("utf-8", "replace")))
+        for shown in reversed(self.tail):
+            if not NO_REASON.fullmatch(shown):
+                self.last = escaped(as_lines(shown.strip()[-LAST:].decode("utf-8", "replace")))
+                break
 
 
 def _advice(error: OSError, program: Path) -> str:

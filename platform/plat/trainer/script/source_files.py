@@ -2,71 +2,128 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import shlex
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from plat.errors import SpecError
-from plat.trainer.plugin_code import imported_files, imported_names
-from plat.trainer.script.command import words_of
-from plat.trainer.script.config import ScriptConfig
+from plat.trainer.plugin_code import NamedFiles, imported_files, imported_names, installed_versions
+from plat.trainer.python_code import code_hash
+from plat.trainer.script.command import interpreter
+from plat.trainer.script.config import ScriptConfig, ScriptRunConfig
 from plat.trainer.script.file_hashes import file_hash
+from plat.trainer.script.named_files import FUNCTION_MODULE, MODULES, NamedFile, files_of, named_files
+from plat.trainer.script.search_folders import added_folders, hydra_files, targets
 
-FUNCTION_MODULE = "function of"  # stands before a module as `-m` does
-MODULES = ("-m", FUNCTION_MODULE)
+Found = tuple[dict[Path, str], set[str], dict[str, str]]
+Hash = Callable[[Path], str]
+LIMIT = 1 << 20  # bytes; a larger Python file is data
+_FRESH = 0.05  # seconds: the runs of one sweep follow each other more closely
+_recent: dict[tuple[NamedFile, ...], tuple[float, dict[Path, tuple[int, ...]], Found]] = {}
 
 
-def source_files(script: ScriptConfig) -> dict[str, str]:
-    """Return file -> the first 16 digits of its SHA-256, for every file that decides the result of a command.
+def source_files(config: ScriptRunConfig) -> NamedFiles:
+    """Return file -> hash, for every file that decides the result of a command; the file that it names first is first.
 
-    These are the words of the command that name a file below `script.folder`, the modules that a Python file among them
-    imports from there or from an unreleased package, and the files that match `script.files`. Names are relative to the
-    folder. Raises SpecError if a pattern of `script.files` matches nothing.
+    These are the files that the command names (`named_files`), the modules that a Python file among them imports from
+    there or from an unreleased package, the config folder of a Hydra app with the modules that it names, and the files
+    that match `script.files`. Names are relative to the folder. Comments and layout of Python code do not count.
+    `earlier` has the files and hashes of plat 0.4. Raises SpecError if a pattern of `script.files` matches nothing.
     """
-    folder = Path(script.folder)
-    found: dict[Path, str] = {}
-    elsewhere: dict[str, str] = {}
-    for path, roots in _named(script, folder):
-        found[path] = file_hash(path)
-        if path.suffix == ".py":
-            found |= _imports_of(path, roots, elsewhere)
+    script, folder = config.script, Path(config.script.folder)
+    found, outside, packages = _closure(tuple(named_files(config)))
+    data = list(_matching(script, folder))
+    before, outside_before = _of_0_4(script, folder)
+    return NamedFiles(
+        _by_name(found | {path: hash_of(path) for path in data}, folder) | _packages(outside, of_syntax=True),
+        _packages(outside_before, of_syntax=False)
+        | _by_name(before | {path: file_hash(path) for path in data}, folder),
+        packages if interpreter(script) == sys.executable else {},  # of another Python they are unknown
+    )
+
+
+def hash_of(path: Path) -> str:
+    """Return the hash of a file: for Python code that of its syntax (`python_code`), else the SHA-256 of its bytes."""
+    return code_hash(path.read_bytes()) if path.suffix == ".py" and path.stat().st_size < LIMIT else file_hash(path)
+
+
+def _by_name(files: dict[Path, str], folder: Path) -> dict[str, str]:
+    return {Path(os.path.relpath(path, folder)).as_posix(): digest for path, digest in files.items()}
+
+
+def _matching(script: ScriptConfig, folder: Path) -> Iterator[Path]:
     for pattern in script.files:
         matches = sorted(path for path in folder.glob(pattern) if path.is_file())
         if not matches:
             fix = f"patterns are relative to {folder}; folders: data/**"
             raise SpecError(f"no file matches {pattern!r}", where="script.files", fix=fix)
-        found |= {path: file_hash(path) for path in matches}
-    return elsewhere | {path.relative_to(folder).as_posix(): digest for path, digest in found.items()}
+        yield from matches
 
 
-def _named(script: ScriptConfig, folder: Path) -> Iterator[tuple[Path, list[Path]]]:
-    """Yield the files below the folder that the command names, and where Python looks for their imports."""
-    before = ""
-    called = [FUNCTION_MODULE, script.function.partition(":")[0]] if script.function else []
-    for word in [*words_of(script), *called]:
-        is_module = before in MODULES
-        files = [*_files_of(word, folder), *_files_of(f"{word}.__main__", folder)] if is_module else [folder / word]
-        for path in dict.fromkeys(files):
-            if "{" not in word and path.is_file() and path.resolve().is_relative_to(folder.resolve()):
-                yield path, [folder] if is_module else [path.parent, folder]
-        before = word
+def _packages(names: Iterable[str], of_syntax: bool) -> dict[str, str]:
+    """Return the files of unreleased packages among these modules (`plat.trainer.plugin_code`)."""
+    return {file: digest for name in sorted(names) for file, digest in imported_files(name, of_syntax).items()}
 
 
-def _imports_of(path: Path, roots: list[Path], elsewhere: dict[str, str]) -> dict[Path, str]:
-    """Return file -> digest of everything that a Python file imports from `roots`, directly or not.
+def _closure(named: tuple[NamedFile, ...]) -> Found:
+    """Return the hashes of these files and of what they import, the modules elsewhere, and the versions of packages.
 
-    elsewhere  gets the files of unreleased packages outside of `roots` that it imports (`plat.trainer.plugin_code`)
+    A result is used again for the next run of a sweep, if none of its files has changed.
     """
-    waiting, found = [path], {path: file_hash(path)}
+    now = time.monotonic()
+    if named in _recent:
+        used, states, kept = _recent[named]
+        if now - used < _FRESH and all(_state(path) == state for path, state in states.items()):
+            _recent[named] = now, states, kept
+            return kept
+    _recent.clear()
+    found: dict[Path, str] = {}
+    outside: set[str] = set()
+    for file in named:
+        found.setdefault(file.path, hash_of(file.path))
+        if file.path.suffix == ".py":
+            found |= _imports_of(file, outside, hash_of)
+    versions = installed_versions(name.partition(".")[0] for name in outside)
+    _recent[named] = time.monotonic(), {path: _state(path) for path in found}, (found, outside, versions)
+    return found, outside, versions
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    try:
+        status = path.stat()
+    except OSError:
+        return ()
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _imports_of(file: NamedFile, outside: set[str], hash_with: Hash, as_0_4: bool = False) -> dict[Path, str]:
+    """Return file -> hash of everything that a Python file imports from its roots, directly or not.
+
+    outside   gets the names of the modules that are not below the roots
+    as_0_4    follow neither `sys.path` nor Hydra
+    """
+    roots, waiting, found = list(file.roots), [file.path], {file.path: hash_with(file.path)}
     while waiting:
-        file = waiting.pop()
-        package = next((_package(file, root) for root in roots if file.is_relative_to(root)), "")
-        for name in imported_names(file.read_bytes(), package):
-            local = [module for root in roots for module in _files_of(name, root)]
+        path = waiting.pop()
+        content = path.read_bytes()
+        if not as_0_4:
+            roots += [folder for folder in added_folders(content, path, file.place) if folder not in roots]
+        package = next((_package(path, root) for root in roots if path.is_relative_to(root)), "")
+        names: Iterable[str] = imported_names(content, package)
+        if not as_0_4:
+            configs = hydra_files(content, path)
+            found |= {config: file_hash(config) for config in configs}
+            names = [*names, *targets(configs)]
+        for name in names:
+            local = [module for root in roots for module in files_of(name, root)]
             if not local:
-                elsewhere |= imported_files(name)
+                outside.add(name)
             for module in local:
                 if module not in found:
-                    found[module] = file_hash(module)
+                    found[module] = hash_with(module)
                     waiting.append(module)
     return found
 
@@ -75,11 +132,26 @@ def _package(file: Path, root: Path) -> str:
     return ".".join(file.relative_to(root).parent.parts)
 
 
-def _files_of(name: str, root: Path) -> Iterator[Path]:
-    """Yield the file of a dotted module below a folder, and the `__init__.py` of the packages above it."""
-    place = root
-    for part in name.split("."):
-        place = place / part
-        for file in (place / "__init__.py", place.with_suffix(".py")):
-            if file.is_file():
-                yield file
+def _of_0_4(script: ScriptConfig, folder: Path) -> tuple[dict[Path, str], set[str]]:
+    """Return the files that plat 0.4 found, with the hashes of their bytes, and the modules that are elsewhere."""
+    found: dict[Path, str] = {}
+    outside: set[str] = set()
+    command = script.command
+    try:
+        words = shlex.split(command) if isinstance(command, str) else [str(word) for word in command]
+    except ValueError:
+        return found, outside
+    if script.function:
+        words = [FUNCTION_MODULE, script.function.partition(":")[0]]
+    before = ""
+    for word in words:
+        is_module = before in MODULES
+        files = [*files_of(word, folder), *files_of(f"{word}.__main__", folder)] if is_module else [folder / word]
+        for path in dict.fromkeys(files):
+            if "{" not in word and path.is_file() and path.resolve().is_relative_to(folder.resolve()):
+                found[path] = file_hash(path)
+                if path.suffix == ".py":
+                    roots = (folder,) if is_module else (path.parent, folder)
+                    found |= _imports_of(NamedFile(path, roots, folder), outside, file_hash, as_0_4=True)
+        before = word
+    return found, outside

@@ -11,7 +11,7 @@ from plat.errors import SpecError
 from plat.extras import require_extra
 from plat.suggest import suggest
 from plat.trainer.api import HEADLINE, TrainerSpec, lazily
-from plat.trainer.script.command import check_placeholders, words_of
+from plat.trainer.script.command import PYTHONS, check_placeholders, flat, interpreter, is_read_anew, words_of
 from plat.trainer.script.config import TENSORBOARD, TO_FILL_IN, WANDB, ScriptRunConfig, sources_of
 from plat.trainer.script.readers.patterns import compiled
 from plat.trainer.script.source_files import source_files
@@ -25,12 +25,12 @@ def validate(config: ScriptRunConfig) -> ScriptRunConfig:
     if not Path(config.script.folder).is_dir():
         raise SpecError(f"there is no folder {config.script.folder}", where="script.folder", fix="name one that exists")
     check_placeholders(config)
-    for name, value in config.args.items():
+    for name, value in flat(config.args).items():
         if value == TO_FILL_IN:
             raise SpecError(f"{name} is still {TO_FILL_IN}", where=name, fix="write its value into the experiment file")
     for metrics in map(Path, sources_of(config.script)):
         if metrics.is_absolute() or ".." in metrics.parts:
-            fix = "name a file below PLAT_RUN_DIR, and let the script write it there: --out {run_dir}/metrics.csv"
+            fix = "name a file below PLAT_RUN_DIR, and let the script write it there: --out {plat.run_dir}/metrics.csv"
             raise SpecError(f"{metrics} is outside of PLAT_RUN_DIR", where="script.metrics", fix=fix)
     for pattern in config.script.patterns:
         compiled(pattern)
@@ -45,8 +45,13 @@ def _check_machine(config: ScriptRunConfig) -> None:
     words = words_of(config.script)
     _check_script(Path(config.script.folder), words)
     program = words[0]
+    if program in PYTHONS:
+        program = interpreter(config.script)
+        if not shutil.which(program):
+            what, fix = f"there is no Python {program}", "name one that exists, relative to script.folder"
+            raise SpecError(what, where="script.python", fix=fix)
     path = Path(config.script.folder) / program
-    if "{" in program or program in ("python", "python3") or shutil.which(program if "/" not in program else str(path)):
+    if "{" in program or shutil.which(program if "/" not in program else str(path)):
         return
     if path.is_file():
         fix = f"chmod +x {path}, or name its interpreter first: bash {program}"
@@ -68,6 +73,12 @@ def _check_script(folder: Path, words: Sequence[str]) -> None:
     )
 
 
+def _fingerprint(config: ScriptRunConfig) -> dict[str, Any]:
+    # an id of plat 0.4 stays valid only where the same config is still the same command
+    facts: dict[str, Any] = {"command": 2} if is_read_anew(config) else {}
+    return facts | ({"packages": dict(source_files(config).packages)} if config.script.packages else {})
+
+
 def _headline(config: Mapping[str, Any]) -> str:
     return str(config["script"]["success"] or HEADLINE)
 
@@ -80,10 +91,18 @@ SPEC = TrainerSpec(
     preload=("plat.trainer.script.train",),
     validate=validate,
     resources=lambda config: {"threads": config.script.threads, "gpus": config.script.gpus},
-    source_files=lambda config: source_files(config.script),
+    fingerprint=_fingerprint,
+    source_files=source_files,
     check_machine=_check_machine,
-    legacy={"script.patterns": []},
-    operational_keys=("script.folder", "script.grace", "script.timeout", "script.stall", "script.success"),
+    operational_keys=(
+        "script.folder",
+        "script.python",
+        "script.grace",
+        "script.timeout",
+        "script.stall",
+        "script.success",
+    ),
+    legacy={"script.patterns": [], "script.packages": False},
     headline=_headline,
     iterations=lambda config: None,
     reuses_process=True,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 import signal
 import time
 from collections.abc import Iterable
@@ -15,7 +16,7 @@ from plat.trainer.api import Outcome, RunIO
 from plat.trainer.heartbeat import beat
 from plat.trainer.script.advice import nothing_read
 from plat.trainer.script.checkpoints import CheckpointFolder
-from plat.trainer.script.command import arguments, filled
+from plat.trainer.script.command import arguments, filled, filled_variables, interpreter, search_path
 from plat.trainer.script.config import TEXT, ScriptConfig, ScriptRunConfig, sources_of
 from plat.trainer.script.limits import Limits
 from plat.trainer.script.notes import Notes
@@ -46,13 +47,15 @@ def train(config: ScriptRunConfig, io: RunIO) -> Outcome:
         places = {"run_dir": files, "checkpoint_dir": files / "checkpoints", "config": files / "config.json"}
         places["config"].write_text(json.dumps(arguments(config), indent=1) + "\n")
         remove_old(config.script, files)
-        variables = _environment(config, places) | prepared(config.script, files, io.cache)
+        of_the_run = {name: str(path) for name, path in places.items()}
+        of_the_run["checkpoint"] = "" if checkpoints.restored is None else of_the_run["checkpoint_dir"]
+        variables = _environment(config, of_the_run) | prepared(config.script, files, io.cache)
     recorder, notes = Recorder(io, checkpoints.restored, checkpoints.meta), Notes()
     first = 1 if checkpoints.restored is None else checkpoints.restored + 1
     sources = opened(config.script, files, notes.refuse, first)
     text, patterns = TEXT in sources_of(config.script), config.script.patterns
     output = Output(config.script.step, notes.refuse, text=text, patterns=patterns, first=first)
-    words = filled(config, {name: str(path) for name, path in places.items()})
+    words = filled(config, of_the_run)
     started = time.time()
     script = Script(words, folder, variables, needle=b"" if text or patterns else b"{")
     is_interrupted = Watch(script, output, sources, recorder, checkpoints).follow(io, config.script)
@@ -61,10 +64,10 @@ def train(config: ScriptRunConfig, io: RunIO) -> Outcome:
     if is_interrupted:
         return Outcome(INTERRUPTED)
     if script.code:
-        raise _failure(script, words)
+        raise _failure(script, words, config.script)
     if not recorder.has_logged:
         error = nothing_read(config.script, files, started, script.tail, notes.all)
-        error.where = " ".join(words)
+        error.where = shlex.join(words)
         raise error
     return Outcome(FINISHED, {"notes": "; ".join(notes.all)} if notes.all else {})
 
@@ -138,18 +141,20 @@ class Watch:
         self.recorder.finish() if has_ended else self.recorder.log()
 
 
-def _environment(config: ScriptRunConfig, places: dict[str, Path]) -> dict[str, str | None]:
+def _environment(config: ScriptRunConfig, of_the_run: dict[str, str]) -> dict[str, str | None]:
     return {
-        "PLAT_RUN_DIR": str(places["run_dir"]),
-        "PLAT_CHECKPOINT_DIR": str(places["checkpoint_dir"]),
-        "PLAT_CONFIG": str(places["config"]),
-        "PLAT_SEED": str(config.seed),
+        "PATH": search_path(config.script),
         "OMP_NUM_THREADS": str(config.script.threads),
         "PYTHONUNBUFFERED": "1",  # lines of the output arrive when they are printed
+        **filled_variables(config, of_the_run),
+        "PLAT_RUN_DIR": of_the_run["run_dir"],
+        "PLAT_CHECKPOINT_DIR": of_the_run["checkpoint_dir"],
+        "PLAT_CONFIG": of_the_run["config"],
+        "PLAT_SEED": str(config.seed),
     }
 
 
-def _failure(script: Script, words: list[str]) -> RunError:
+def _failure(script: Script, words: list[str], config: ScriptConfig) -> RunError:
     """Return the error for a script that ended with an exit code other than 0, or by a signal."""
     code = script.code or 0
     how = f"exit code {code}" if code > 0 else f"signal {_signal_name(-code)}"
@@ -157,7 +162,9 @@ def _failure(script: Script, words: list[str]) -> RunError:
     how += ", sent from outside or by the kernel for lack of memory" if is_killed else ""
     what = f"the script ended with {how}" + (f": {script.last}" if script.last else "")
     fix = "its output is in the run's log" + ("; it may need less memory, or fewer --jobs" if is_killed else "")
-    return RunError(what, where=" ".join(words), fix=fix, failure_class="node" if is_killed else "error")
+    if "ModuleNotFoundError" in script.last:
+        fix = f"install it for {interpreter(config)}, or name the Python that has it: script.python: PATH"
+    return RunError(what, where=shlex.join(words), fix=fix, failure_class="node" if is_killed else "error")
 
 
 def _signal_name(number: int) -> str:

@@ -81,10 +81,12 @@ def test_values_that_plat_knows_are_passed_by_it(folder: Path) -> None:
     names = ["random-seed", "out-dir", "checkpoint_dir", "config", "data"]
     used, left = placed([Flag(name, f"--{name} ", "here") for name in names])
     assert not left
-    assert [one.placeholder for one in used] == ["seed", "run_dir", "checkpoint_dir", "config_", "data"]
+    assert [one.placeholder for one in used] == [
+        "seed", "plat.run_dir", "plat.checkpoint_dir", "config", "data"
+    ]  # fmt: skip
     file = folder / "own.yaml"
     file.write_text(file_text(UserScript(folder / "train.py", ()), "", used, left))
-    assert [key for key in read(file).data["base"] if not key.startswith(("script", "trainer"))] == ["config_", "data"]
+    assert [key for key in read(file).data["base"] if not key.startswith(("script", "trainer"))] == ["config", "data"]
 
 
 def test_only_the_first_seed_is_the_seed(folder: Path) -> None:
@@ -104,3 +106,19 @@ def test_a_default_keeps_its_spelling(text: str) -> None:
     """The command would get 3.1 in place of 3.10."""
     assert write._text(text, of_number=True) == f'"{text}"'
     assert [write._text(number, of_number=True) for number in ("3.1", "7", "1e-3")] == ["3.1", "7", "1e-3"]
+
+
+def test_switches_are_passed_by_their_values() -> None:
+    flags = [
+        Flag("amp", "--amp ", is_switch=True),
+        Flag("ema", "--ema ", "True", is_switch=True, negation="--no-ema"),
+        Flag("fast", "--fast ", "no-fast", is_switch=True, negation="--no-fast"),
+        Flag("unknown", "--unknown ", is_switch=True, negation="--no-unknown"),
+    ]
+    used, left = placed(flags)
+    assert [(one.word, one.value) for one in used] == [
+        ("{amp?--amp}", "false"),
+        ("{ema?--ema} {!ema?--no-ema}", "true"),
+        ("{fast?--fast} {!fast?--no-fast}", "false"),
+    ]
+    assert [flag.name for flag in left] == ["unknown"]

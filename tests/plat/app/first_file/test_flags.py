@@ -58,6 +58,7 @@ def test_argparse_with_its_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (flags["model"].default, flags["model"].choices) == ("small", ("small", "big one"))
     assert flags["betas"].has_several and flags["betas"].default == "(0.9, 0.99)" and flags["betas"].says == "two"
     assert flags["amp"].is_switch and flags["verbose"].is_switch
+    assert (flags["amp"].negation, flags["verbose"].negation) == ("--no-amp", "")
     required = [flag.name for flag in flags.values() if flag.is_required]
     assert required == ["data", "out"] and flags["out"].default is None
 

@@ -18,7 +18,7 @@ def experiment(*lines: str) -> None:
     Path("mine.yaml").write_text(f"title: x\nbase:\n{base}matrix: {{seed: [0, 1]}}\n")
 
 
-@pytest.mark.parametrize("change", ["open('train.py', 'a').write('# new')", "os.remove('train.py')"])
+@pytest.mark.parametrize("change", ["open('train.py', 'a').write('new = 1')", "os.remove('train.py')"])
 def test_a_script_that_changes_while_the_sweep_runs_is_not_used(plat: Verb, project: Path, change: str) -> None:
     Path("train.py").write_text(f"import os, sys\nprint('{{\"loss\": 1}}')\nif sys.argv[1] == '0': {change}\n")
     experiment()
@@ -37,7 +37,7 @@ def test_a_package_that_changes_between_two_runs_of_one_process_is_not_used(
     monkeypatch.setenv("PYTHONPATH", str(package.parent), prepend=os.pathsep)
     (project / "here").mkdir()
     monkeypatch.chdir(project / "here")
-    change = f"open({str(package)!r}, 'a').write('# new')"
+    change = f"open({str(package)!r}, 'a').write('new = 1')"
     Path("train.py").write_text(f"import helping, sys\nprint('{{\"loss\": 1}}')\nif sys.argv[1] == '0': {change}\n")
     experiment()
     code, out, err = plat("sweep", "mine.yaml", "--jobs", "1", "--home", project / "plat-home")

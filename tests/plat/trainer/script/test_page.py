@@ -28,6 +28,17 @@ def test_the_files_of_the_page_give_tables_curves_and_effects(
     files = {path.name for path in Path("plat-home/reports/lr").iterdir()}
     assert {"metrics.csv", "effect_of_lr.csv", "learning_curves_loss.png", "report.html"} <= files
     assert "Nothing to do: all 6 runs are done" in plat("plan", "lr.yaml")[1]
+    Path("switches.py").write_text("import sys\nprint('{\"loss\": 1}')\nprint('GIVEN', sys.argv[1:])\n")
+    Path("switches.yaml").write_text(blocks("yaml")[2])
+    assert plat("sweep", "switches.yaml", "--home", "other")[0] == 0
+    logs = [log.read_text() for log in Path("other").rglob("log.txt")]
+    given = [line for log in logs for line in log.splitlines() if line.startswith("GIVEN")]
+    words = {True: ["--amp"], False: []}, {True: [], False: ["--no-ema"]}
+    assert sorted(given) == sorted(
+        f"GIVEN {['--lr', '0.1', *words[0][amp], *words[1][ema], '--sizes', '64', '32']}"
+        for amp in (True, False)
+        for ema in (True, False)
+    )
     Path("claim.yaml").write_text(blocks("yaml")[1])
     code, out, _ = plat("sweep", "claim.yaml")
     assert code == 0 and "reproduced  slow" in out and "above zero in 1 of 1" in out

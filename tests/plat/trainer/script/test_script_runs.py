@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,9 +17,13 @@ from typing import Any
 import pytest
 
 from plat.processes.process_tree import MARK
+from plat.spec.expansion.experiment import load_experiments
 from plat.store.home import Home
 from plat.store.run_directory.history import run_history
 from plat.store.run_directory.paths import RunPaths
+from plat.trainer.script.config import ScriptRunConfig
+from plat.trainer.script.source_files import source_files
+from plat.trainer.script.spec import SPEC
 
 Verb = Callable[..., tuple[int, str, str]]
 
@@ -112,7 +118,7 @@ def test_a_changed_file_makes_new_runs_and_is_named(plat: Verb, project: Path) -
     assert "Nothing to do" in plat("plan", path)[1]
     for name in ("train.py", "helper.py", "data.txt"):
         before = (project / name).read_text()
-        (project / name).write_text(before + "\n")
+        (project / name).write_text(before + "new = 1\n")
         _, out, err = plat("plan", path)
         assert f"{name} changed since 2 runs of these configs were made, so they are made again\n" in out + err
         assert "2 of 2 runs to do" in out
@@ -260,3 +266,174 @@ def test_a_run_that_diverges_has_no_value_at_its_end(project: Path, plat: Verb) 
     code, out, err = plat("sweep", experiment(project, "python t.py {lr}", lr=[1, 2], seed=[0, 1, 2]))
     assert code == 0, err
     assert "loss is no finite number from step 3 on" in out and "lr = 2" in out
+
+
+def test_comments_and_layout_of_code_make_no_new_runs(plat: Verb, project: Path) -> None:
+    (project / "train.py").write_text("import helper\nprint('{\"loss\": 1}')\n")
+    (project / "helper.py").write_text("rate = 1\n")
+    path = experiment(project, "python train.py")
+    assert plat("sweep", path)[0] == 0
+    (project / "helper.py").write_text("# new\nrate = (  1\n)\n")
+    code, out, err = plat("plan", path)
+    assert code == 0 and "Nothing to do" in out and "changed" not in out + err
+    (project / "helper.py").write_text("rate = 1.0\n")
+    assert "helper.py changed since 1 run " in "".join(plat("plan", path)[1:])
+
+
+def test_a_run_of_0_4_keeps_its_id_while_the_bytes_of_its_files_are_the_same(plat: Verb, project: Path) -> None:
+    (project / "train.py").write_text("import helper\nprint('{\"loss\": 1}')\n")
+    (project / "helper.py").write_text("rate = 1\n")
+    path = experiment(project, "python train.py {lr}", lr=[0.1, 0.2])
+
+    found = SPEC.source_files
+    assert found is not None
+
+    def as_0_4(config: ScriptRunConfig) -> dict[str, str]:
+        return dict(source_files(config).earlier)
+
+    as_0_4.__module__ = found.__module__  # else this file is a part of the trainer
+    object.__setattr__(SPEC, "source_files", as_0_4)
+    try:
+        assert plat("sweep", path)[0] == 0
+    finally:
+        object.__setattr__(SPEC, "source_files", found)
+    made = set(Home(project / "plat-home").run_ids())
+    assert made.isdisjoint(run.id for run in load_experiments([path])[0].runs)
+    code, out, err = plat("plan", path)
+    assert code == 0 and "Nothing to do: all 2 runs are done" in out and "changed" not in out + err
+    assert {run["id"] for run in json.loads(plat("plan", path, "--json")[1])["runs"]} == made
+    (project / "helper.py").write_text("rate = 2\n")
+    _, out, err = plat("plan", path)
+    assert "helper.py changed since 2 runs of these configs were made" in out + err and "train.py changed" not in err
+    assert plat("sweep", path)[0] == 0 and len(runs_of(project)) == 4
+    (project / "helper.py").write_text("rate = 1\n")
+    assert {run["id"] for run in json.loads(plat("plan", path, "--json")[1])["runs"]} == made
+
+
+def test_a_command_whose_files_are_unknown_says_so_at_every_plan_and_sweep(plat: Verb, project: Path) -> None:
+    path = experiment(project, """echo '{"loss": 1}' """)
+    note = "no file of this command is followed: a changed program gives no new runs; name its files with script.files"
+    for verb in ("plan", "sweep", "plan"):
+        code, out, err = plat(verb, path)
+        assert code == 0 and (out + err).count(note) == 1
+    (project / "train.sh").write_text('echo {\\"loss\\": 1}\n')
+    _, out, err = plat("plan", experiment(project, "sh train.sh"))
+    assert note not in out + err
+
+
+def test_all_files_of_a_run_are_listed(plat: Verb, project: Path) -> None:
+    for number in range(8):
+        (project / f"a{number}.py").write_text("")
+    (project / "train.py").write_text("".join(f"import a{number}\n" for number in range(8)))
+    path = experiment(project, "python train.py")
+    assert "code: train.py, a0.py, a1.py, a2.py, a3.py and 4 more\n" in plat("plan", path)[1]
+    assert "a7.py" in plat("plan", path, "-v")[1]
+    assert json.loads(plat("plan", path, "--json")[1])["experiments"][0]["code"][:2] == ["train.py", "a0.py"]
+
+
+SHADOWING = ("types", "json", "enum", "typing", "inspect", "token", "plat", "yaml", "re", "os", "numpy")
+
+
+@pytest.mark.parametrize("line", ["script.command: python sub/t.py", "script.function: mine:train"])
+def test_files_of_the_user_never_reach_plat(project: Path, line: str) -> None:
+    (project / "sub").mkdir()
+    (project / "sub" / "t.py").write_text("print('{\"loss\": 1}')\n")
+    (project / "mine.py").write_text("def train():\n    return {'loss': 1.0}\n")
+    for name in SHADOWING:
+        (project / f"{name}.py").write_text(f"open({str(project / 'reached')!r}, 'a').write('{name} ')\n")
+    (project / "x.yaml").write_text(f"title: x\nbase: {{trainer: script, {line}}}\n")
+    for verb in ("plan", "sweep", "status", "report"):
+        code = "import sys; sys.argv[0] = 'plat'; from plat.entry import main; main()"
+        done = subprocess.run([sys.executable, "-P", "-c", code, verb, "x.yaml"], capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert not (project / "reached").exists(), (project / "reached").read_text()
+
+
+def test_the_python_of_plat_or_a_named_one_runs_the_script(plat: Verb, project: Path) -> None:
+    (project / "t.py").write_text("import json, os, sys\nprint(json.dumps({'loss': 1}))\nprint(sys.executable)\n")
+    named = project / "env" / "bin" / "python"
+    named.parent.mkdir(parents=True)
+    named.write_text(f'#!/bin/sh\necho NAMED\nexec {sys.executable} "$@"\n')
+    named.chmod(0o755)
+    for command in ("python t.py", "bash -c 'python t.py'", "env python t.py", "{plat.python} t.py", "{python} t.py"):
+        assert plat("sweep", experiment(project, command))[0] == 0
+        assert sys.executable in (runs_of(project)[0].attempt(1).root / "log.txt").read_text()
+        assert plat("sweep", experiment(project, command, "script.python: env/bin/python"))[0] == 0
+        assert len(runs_of(project)) == 1  # the same run
+        shutil.rmtree(project / "plat-home")
+        assert plat("sweep", experiment(project, command, "script.python: env/bin/python"))[0] == 0
+        assert "NAMED" in (runs_of(project)[0].attempt(1).root / "log.txt").read_text()
+        shutil.rmtree(project / "plat-home")
+    code, _, err = plat("sweep", experiment(project, "python t.py", "script.python: env/bin/pyton"))
+    assert code == 2 and "there is no Python" in err
+
+
+def test_a_missing_module_names_the_python(plat: Verb, project: Path) -> None:
+    (project / "t.py").write_text("import no_such_module\n")
+    code, out, err = plat("sweep", experiment(project, "python t.py"))
+    assert code == 3 and f"install it for {sys.executable}" in " ".join((out + err).split())
+
+
+def test_the_reason_of_a_hydra_run_is_its_error(plat: Verb, project: Path) -> None:
+    last = "Set the environment variable HYDRA_FULL_ERROR=1 for a complete stack trace."
+    (project / "t.py").write_text(f"print('ValueError: too large')\nprint()\nprint({last!r})\nraise SystemExit(1)\n")
+    _, out, err = plat("sweep", experiment(project, "python t.py"))
+    assert "exit code 1: ValueError: too large" in " ".join((out + err).split())
+    (project / "t.py").write_text("print('the reason')\nprint('=' * 60)\nraise SystemExit(1)\n")
+    _, out, err = plat("sweep", experiment(project, "python t.py"))
+    assert "exit code 1: the reason" in " ".join((out + err).split())
+
+
+def test_a_run_with_nan_as_a_value_works(plat: Verb, project: Path) -> None:
+    (project / "t.py").write_text("import sys\nprint('{\"loss\": 1}')\nprint(sys.argv[1:])\n")
+    path = project / "nan.yaml"
+    path.write_text("title: x\nbase: {trainer: script, script.command: python t.py {v}}\nmatrix: {v: [.nan, 1]}\n")
+    path.write_text(path.read_text().replace("python t.py {v}", "'python t.py {v}'"))
+    code, out, err = plat("sweep", path)
+    assert code == 0, out + err
+    assert any("['NaN']" in (run.attempt(1).root / "log.txt").read_text() for run in runs_of(project))
+
+
+def test_a_resume_has_its_flag(plat: Verb, project: Path) -> None:
+    text = COUNTS.replace("import json, os,", "import json, os,").replace(
+        'if step == 6 and first == 1 and "--crash" in sys.argv', "if step == 6 and first == 1"
+    )
+    (project / "train.py").write_text(text + "print('ARGUMENTS', sys.argv[1:])\n")
+    assert plat("sweep", experiment(project, "python train.py {checkpoint?--resume {checkpoint}}"))[0] == 0
+    (run,) = runs_of(project)
+    assert "ARGUMENTS ['--resume', '/" in (run.attempt(2).root / "log.txt").read_text()
+
+
+def test_another_version_of_an_imported_package_is_named(
+    plat: Verb, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = project / "site-packages"
+
+    def install(version: str) -> None:
+        shutil.rmtree(site, ignore_errors=True)
+        (site / f"demopack-{version}.dist-info").mkdir(parents=True)
+        (site / f"demopack-{version}.dist-info" / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: demopack\nVersion: {version}\n"
+        )
+        (site / "demopack.py").write_text("")
+        importlib.invalidate_caches()
+
+    install("1.4.0")
+    monkeypatch.syspath_prepend(site)
+    monkeypatch.setenv("PYTHONPATH", str(site), prepend=os.pathsep)
+    (project / "t.py").write_text("import demopack, json\nprint('{\"loss\": 1}')\n")
+    path = experiment(project, "python t.py {lr}", lr=[1, 2])
+    assert plat("sweep", path)[0] == 0
+    note = "demopack 1.4.0 → 0.29.1 since 2 runs were made"
+    _, out, err = plat("plan", path)
+    assert "since" not in out + err
+    time.sleep(0.1)
+    install("0.29.1")
+    _, out, err = plat("plan", path)
+    assert note in out + err and "Nothing to do" in out
+    path = experiment(project, "python t.py {lr}", "script.packages: true", lr=[1, 2])
+    _, out, err = plat("plan", path)
+    assert "2 missing" in out and plat("sweep", path)[0] == 0 and "2 done" in plat("plan", path)[1]
+    time.sleep(0.1)
+    install("0.30.0")
+    assert "2 missing" in plat("plan", path)[1]

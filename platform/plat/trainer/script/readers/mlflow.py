@@ -51,7 +51,7 @@ def _template(cache: Path) -> Path:
         print("[plat: making an empty store of MLflow, once]", flush=True)
         kept.parent.mkdir(parents=True, exist_ok=True)
         scratch = kept.with_name(f".tmp-{os.getpid()}-{kept.name}")
-        made = subprocess.run([sys.executable, "-c", MAKE, str(scratch)], capture_output=True, text=True)
+        made = subprocess.run([sys.executable, "-P", "-c", MAKE, str(scratch)], capture_output=True, text=True)
         if made.returncode:
             cause = made.stderr.strip().rpartition("\n")[2]
             raise RunError(f"MLflow cannot make a store: {cause}", where=str(kept), fix="check `pip show mlflow`")

@@ -41,7 +41,7 @@ def guarded(folder: str) -> Iterator[str]:
     Yields the folder. In the block, TMPDIR in the environment names it. Processes are killed: stop those that must end
     in an orderly way inside the block.
     """
-    command = [sys.executable, "-m", "plat.trainer.verl.machines.guard", folder]
+    command = [sys.executable, "-P", "-m", "plat.trainer.verl.machines.guard", folder]
     with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as guard:
         tempfile.gettempdir()  # of this process; remembered before what it starts gets another
         before = os.environ.get("TMPDIR")

@@ -23,7 +23,7 @@ def main(address: str, cpus: int, slots: int | None) -> int:
     if slots is not None:
         resources += [f"--num-gpus={slots}", f"--object-store-memory={OBJECT_STORE}"]
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(slots)))  # Ray checks that they are visible
-    command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", f"--address={address}"]
+    command = [sys.executable, "-P", "-m", "ray.scripts.scripts", "start", "--block", f"--address={address}"]
     with guarded(scratch_folder()) as folder:
         return subprocess.call([*command, f"--temp-dir={folder}", *resources])
 

@@ -141,7 +141,7 @@ def _other_nodes(
 
     elsewhere   the environment variables of the processes on those machines
     """
-    program = [sys.executable, "-m", "plat.trainer.verl.machines.node", address, str(_cpus(config))]
+    program = [sys.executable, "-P", "-m", "plat.trainer.verl.machines.node", address, str(_cpus(config))]
     if config.device == "cpu":
         program.append(str(workers(config)))
     process = subprocess.Popen(command_on_others(config.verl.nodes - 1, program), stdin=subprocess.PIPE, env=elsewhere)

@@ -1,0 +1,100 @@
+"""Find the files that a command names, with the folders in which Python looks for what they import.
+
+Every word counts, also inside of `bash -c '...'` and after `=`, with the values of the run: `--config=conf/{x}.yaml`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from plat.trainer.script.command import arguments, command_of, placeholders
+from plat.trainer.script.config import ScriptRunConfig
+from plat.trainer.script.placeholders import filled_words
+
+FUNCTION_MODULE = "function of"  # stands before a module as `-m` does
+MODULES = ("-m", FUNCTION_MODULE)
+SHELLS = ("sh", "bash", "zsh", "dash", "ksh")
+# Outside of the script's folder only these count: data there may be large, and programs are no code of the user.
+CODE = (".py", ".sh", ".R", ".jl", ".pl", ".js", ".rb", ".yaml", ".yml", ".toml", ".json", ".cfg", ".ini")
+_INSTALLED = {"site-packages", "dist-packages"}
+
+
+class NamedFile(NamedTuple):
+    """A file that a command names. `roots`: where Python looks for its imports. `place`: where it runs."""
+
+    path: Path
+    roots: tuple[Path, ...]
+    place: Path
+
+
+def named_files(config: ScriptRunConfig) -> Iterator[NamedFile]:
+    """Yield the files that the command of a run names, in its order."""
+    script, folder = config.script, Path(config.script.folder)
+    parts = command_of(script)
+    values = arguments(config) if placeholders(script) else {}  # else the seed would be read, and files found per run
+    words = [text for word in parts.words for text in filled_words(word, values, lambda inside: [inside])]
+    called = [FUNCTION_MODULE, script.function.partition(":")[0]] if script.function else []
+    search = [folder / part for part in parts.variables.get("PYTHONPATH", "").split(os.pathsep) if part]
+    texts = (text for word in parts.variables.values() for text in filled_words(word, values, lambda inside: [inside]))
+    yield from _of_words([*words, *called, *texts], folder, folder, search)
+
+
+def _of_words(words: Sequence[str], place: Path, folder: Path, search: Sequence[Path]) -> Iterator[NamedFile]:
+    before, shell = "", False
+    for word in words:
+        if shell and re.fullmatch(r"-\w*c", before):
+            yield from _of_words(_inner_words(word), place, folder, search)
+        elif before in ("-C", "--chdir", "cd") or word.startswith("--chdir="):  # of `env`, and of a shell
+            place = place / word.removeprefix("--chdir=")
+        roots = tuple(dict.fromkeys([place, folder, *search]))
+        if before in MODULES:
+            for path in [
+                file for root in roots for name in (word, f"{word}.__main__") for file in files_of(name, root)
+            ]:
+                yield NamedFile(path, roots, place)
+        elif "{" not in word:
+            for path in _existing(word, roots[:2]):
+                if path.is_file() and _counts(path, folder):
+                    yield NamedFile(path, tuple(dict.fromkeys([path.parent, *roots])), place)
+        shell = shell or Path(word).name in SHELLS
+        before = word
+
+
+def _inner_words(text: str) -> list[str]:
+    """Return the words of a script for a shell, `;` and the like apart."""
+    reader = shlex.shlex(text, posix=True, punctuation_chars=True)
+    reader.whitespace_split = True
+    try:
+        return list(reader)
+    except ValueError:
+        return text.split()
+
+
+def _existing(word: str, places: Sequence[Path]) -> Iterator[Path]:
+    """Yield the paths that a word may name: the word itself, and what follows `=` or `@`."""
+    for text in dict.fromkeys([word, word.partition("=")[2], word.rpartition("=")[2], word.lstrip("@")]):
+        if text and "\0" not in text and len(text) < 4096:
+            yield from (place / text for place in places)
+
+
+def _counts(path: Path, folder: Path) -> bool:
+    if path.resolve().is_relative_to(folder.resolve()):
+        return True
+    return path.suffix in CODE and not _INSTALLED & set(path.parts)
+
+
+def files_of(name: str, root: Path) -> Iterator[Path]:
+    """Yield the file of a dotted module below a folder, and the `__init__.py` of the packages above it."""
+    place = root
+    for part in name.split("."):
+        if not part.isidentifier():
+            return
+        place = place / part
+        for file in (place / "__init__.py", place.with_suffix(".py")):
+            if file.is_file():
+                yield file
