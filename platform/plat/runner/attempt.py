@@ -16,7 +16,7 @@ from plat.runner import memory
 from plat.runner.failures import classify
 from plat.runner.result import publish
 from plat.runner.training import train, typed_config
-from plat.spec.identity.run_code import check_code
+from plat.spec.identity.run_code import changed_code, check_code
 from plat.store.disk.durable import create, to_checked_json
 from plat.store.home import Home
 from plat.store.run_directory.attempts import hardware_used, requested_end
@@ -25,6 +25,7 @@ from plat.store.run_directory.run_files import headline_of
 from plat.store.run_directory.run_io import FileRunIO, read_facts
 from plat.trainer.finding import find_trainer
 from plat.trainer.heartbeat import beating
+from plat.trainer.plugin_code import read_files_again
 from plat.words.outcomes import INTERRUPTED, failed, is_result
 
 
@@ -110,9 +111,22 @@ def _train(attempt: Attempt, io: FileRunIO, summary: dict[str, Any], stop: Stop)
     with contained(attempt.run.root), beating(attempt.paths.alive.touch):
         ended = train(attempt.home, config, spec, attempt.threads, io)
     summary |= _plain(ended.summary, name)
+    if note := _changed_meanwhile(attempt):
+        print(f"note: {note}", flush=True)
+        summary["notes"] = "; ".join(filter(None, [note, summary.get("notes")]))
     if ended.kind != INTERRUPTED and not is_result(ended.kind):
         raise RunError(f"the trainer returned the unknown outcome {ended.kind!r}", where=name)
     return End(ended.kind, stop.reason if ended.kind == INTERRUPTED else "")
+
+
+def _changed_meanwhile(attempt: Attempt) -> str:
+    """Return a note if code that the run's id names is another than when the attempt began, else ""."""
+    read_files_again()
+    try:
+        changed = changed_code(attempt.meta, attempt.config)
+    except PlatError as error:  # it is gone, or cannot be read
+        changed = "", error.what
+    return f"{changed[1]} changed while the run executed, which may have used either version" if changed else ""
 
 
 def _plain(summary: dict[str, Any], trainer: str) -> dict[str, Any]:

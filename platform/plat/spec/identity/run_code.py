@@ -40,8 +40,8 @@ def run_code(trainer: str, config: Mapping[str, Any], identity: Mapping[str, Any
     return codes
 
 
-def check_code(meta: Mapping[str, Any], config: Mapping[str, Any]) -> None:
-    """Raise RunError if a plug-in's code is not the one that the run's id names.
+def changed_code(meta: Mapping[str, Any], config: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Return (config key, what changed, such as "train.py") if code is not the one that the run's id names, else None.
 
     `PluginCode.digest` is compared. If the author named the code, the name alone counts, and changed files pass.
     Nothing is checked for a plug-in whose code is not part of the id, or that is an installed release now.
@@ -54,7 +54,14 @@ def check_code(meta: Mapping[str, Any], config: Mapping[str, Any]) -> None:
         if not code.is_named_by(named[key]):
             recorded = (meta.get("plugin_code") or {}).get(key) or {}
             files = code.changed_since(recorded) if recorded else []
-            unknown = "a file that the config names changed" if key == FILES else f"the code of {key} changed"
-            what = f"{', '.join(files[:3])} changed" if files else unknown
-            fix = "give the experiment's command again, which makes new runs; or put the code back and `plat retry`"
-            raise RunError(f"{what} since this run was planned, and its id names the code", where=key, fix=fix)
+            unknown = "a file that the config names" if key == FILES else f"the code of {key}"
+            return key, ", ".join(files[:3]) if files else unknown
+    return None
+
+
+def check_code(meta: Mapping[str, Any], config: Mapping[str, Any]) -> None:
+    """Raise RunError if `changed_code` finds a change, and what it raises."""
+    if changed := changed_code(meta, config):
+        key, what = changed
+        fix = "give the experiment's command again, which makes new runs; or put the code back and `plat retry`"
+        raise RunError(f"{what} changed since this run was planned, and its id names the code", where=key, fix=fix)

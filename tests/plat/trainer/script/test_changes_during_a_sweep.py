@@ -25,6 +25,7 @@ def test_a_script_that_changes_while_the_sweep_runs_is_not_used(plat: Verb, proj
     code, out, err = plat("sweep", "mine.yaml", "--jobs", "1")
     said = " ".join((out + err).split())
     assert code == 3 and " changed since this run was planned" in said and "1 of 2 runs" in said, said
+    assert "noted something" in said and "train.py changed while the run executed" in said, said
 
 
 def test_a_package_that_changes_between_two_runs_of_one_process_is_not_used(
