@@ -218,6 +218,17 @@ def merge(base: Any, delta: Any) -> Any:
     return base
 
 
+def merge_beside(base: Any, delta: Any) -> Any:
+    """Merge as `merge`, but keep a value beside the keys below it, as of a Hydra app: under the key ""."""
+    if isinstance(base, dict) and isinstance(delta, dict):
+        for name, value in delta.items():
+            base[name] = merge_beside(base[name], value) if name in base else copy.deepcopy(value)
+        return base
+    if isinstance(base, dict):
+        return {**base, "": copy.deepcopy(delta)}
+    return {"": base, **copy.deepcopy(delta)} if isinstance(delta, dict) else copy.deepcopy(delta)
+
+
 def plain(value: Any) -> Any:
     """Convert mappings to dict with string keys, sequences to list, and -0.0 to 0.0, recursively."""
     if isinstance(value, Mapping):

@@ -16,7 +16,18 @@ from typing import Any
 from plat.errors import SpecError, UnknownKey
 from plat.spec.composition.leaf import first_line
 from plat.spec.composition.pieces import Piece, place_of
-from plat.spec.composition.schema import MISSING, Schema, build, field_maker, merge, nested, plain, schema_of, select
+from plat.spec.composition.schema import (
+    MISSING,
+    Schema,
+    build,
+    field_maker,
+    merge,
+    merge_beside,
+    nested,
+    plain,
+    schema_of,
+    select,
+)
 from plat.spec.identity.run_identity import canonical, left_out_keys, readable, result_affecting
 from plat.suggest import suggest
 from plat.trainer.api import TrainerSpec
@@ -79,8 +90,9 @@ class SectionMaker:
 
     def _merged(self, name: str, pieces: Iterable[Piece]) -> Any:
         value = copy.deepcopy(self.schema.defaults[name])
+        merged = merge_beside if name == self.schema.others else merge
         for piece in pieces:
-            value = merge(value, piece.deltas[name])
+            value = merged(value, piece.deltas[name])
         return value
 
     def _finish(self, name: str, around: dict[str, Any], pieces: tuple[Piece, ...]) -> Section:

@@ -153,8 +153,9 @@ def arguments(config: ScriptRunConfig) -> dict[str, Any]:
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return dotted key -> value of nested mappings."""
+    """Return dotted key -> value of nested mappings. Under "" is a value beside the keys below it (`merge_beside`)."""
     found: dict[str, Any] = {}
     for name, value in values.items():
-        found |= flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
+        key = f"{prefix}{name}".removesuffix("" if name else ".")
+        found |= flat(value, f"{key}.") if isinstance(value, Mapping) else {key: value}
     return found

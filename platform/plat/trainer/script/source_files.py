@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from plat.errors import SpecError
 from plat.trainer.plugin_code import NamedFiles, imported_files, imported_names, installed_versions
@@ -18,11 +19,25 @@ from plat.trainer.script.file_hashes import file_hash
 from plat.trainer.script.named_files import FUNCTION_MODULE, MODULES, NamedFile, files_of, named_files
 from plat.trainer.script.search_folders import added_folders, hydra_files, targets
 
-Found = tuple[dict[Path, str], set[str], dict[str, str]]
+
+class Found(NamedTuple):
+    """Files with their hashes, the modules that are elsewhere, and the versions of those that are packages.
+
+    before, outside_before  the files and modules by the rules of plat 0.4
+    """
+
+    files: dict[Path, str]
+    outside: set[str]
+    versions: dict[str, str]
+    before: dict[Path, str]
+    outside_before: set[str]
+
+
 Hash = Callable[[Path], str]
 LIMIT = 1 << 20  # bytes; a larger Python file is data
 _FRESH = 0.05  # seconds: the runs of one sweep follow each other more closely
-_recent: dict[tuple[NamedFile, ...], tuple[float, dict[Path, tuple[int, ...]], Found]] = {}
+_MOST = 64  # different sets of files of one sweep that are remembered
+_recent: dict[object, tuple[float, dict[Path, tuple[int, ...]], Found]] = {}
 
 
 def source_files(config: ScriptRunConfig) -> NamedFiles:
@@ -34,14 +49,11 @@ def source_files(config: ScriptRunConfig) -> NamedFiles:
     `earlier` has the files and hashes of plat 0.4. Raises SpecError if a pattern of `script.files` matches nothing.
     """
     script, folder = config.script, Path(config.script.folder)
-    found, outside, packages = _closure(tuple(named_files(config)))
-    data = list(_matching(script, folder))
-    before, outside_before = _of_0_4(script, folder)
+    found = _found(script, folder, tuple(named_files(config)))
     return NamedFiles(
-        _by_name(found | {path: hash_of(path) for path in data}, folder) | _packages(outside, of_syntax=True),
-        _packages(outside_before, of_syntax=False)
-        | _by_name(before | {path: file_hash(path) for path in data}, folder),
-        packages if interpreter(script) == sys.executable else {},  # of another Python they are unknown
+        _by_name(found.files, folder) | _packages(found.outside, of_syntax=True),
+        _packages(found.outside_before, of_syntax=False) | _by_name(found.before, folder),
+        found.versions if interpreter(script) == sys.executable else {},  # of another Python they are unknown
     )
 
 
@@ -68,27 +80,30 @@ def _packages(names: Iterable[str], of_syntax: bool) -> dict[str, str]:
     return {file: digest for name in sorted(names) for file, digest in imported_files(name, of_syntax).items()}
 
 
-def _closure(named: tuple[NamedFile, ...]) -> Found:
-    """Return the hashes of these files and of what they import, the modules elsewhere, and the versions of packages.
-
-    A result is used again for the next run of a sweep, if none of its files has changed.
-    """
+def _found(script: ScriptConfig, folder: Path, named: tuple[NamedFile, ...]) -> Found:
+    """Return what these files and the config lead to; again for the next run of a sweep, if no file has changed."""
+    key = named, repr(script.command), script.function, script.folder, tuple(script.files)
     now = time.monotonic()
-    if named in _recent:
-        used, states, kept = _recent[named]
+    if key in _recent:
+        used, states, kept = _recent[key]
         if now - used < _FRESH and all(_state(path) == state for path, state in states.items()):
-            _recent[named] = now, states, kept
+            _recent[key] = now, states, kept
             return kept
-    _recent.clear()
-    found: dict[Path, str] = {}
+    files: dict[Path, str] = {}
     outside: set[str] = set()
     for file in named:
-        found.setdefault(file.path, hash_of(file.path))
+        files.setdefault(file.path, hash_of(file.path))
         if file.path.suffix == ".py":
-            found |= _imports_of(file, outside, hash_of)
+            files |= _imports_of(file, outside, hash_of)
+    before, outside_before = _of_0_4(script, folder)
+    for path in _matching(script, folder):
+        files[path], before[path] = hash_of(path), file_hash(path)
     versions = installed_versions(name.partition(".")[0] for name in outside)
-    _recent[named] = time.monotonic(), {path: _state(path) for path in found}, (found, outside, versions)
-    return found, outside, versions
+    found = Found(files, outside, versions, before, outside_before)
+    if len(_recent) >= _MOST:
+        _recent.clear()
+    _recent[key] = time.monotonic(), {path: _state(path) for path in files}, found
+    return found
 
 
 def _state(path: Path) -> tuple[int, ...]:

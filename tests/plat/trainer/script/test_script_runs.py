@@ -437,3 +437,15 @@ def test_another_version_of_an_imported_package_is_named(
     time.sleep(0.1)
     install("0.30.0")
     assert "2 missing" in plat("plan", path)[1]
+
+
+def test_a_group_of_hydra_and_a_value_in_it_are_axes_of_one_file(plat: Verb, project: Path) -> None:
+    (project / "app.py").write_text("import sys\nprint('{\"loss\": 1}')\nprint('GIVEN', *sys.argv[1:])\n")
+    axes = {"optim": ["adam", "sgd"], "optim.lr": [0.1, 0.2]}
+    for order in (axes, dict(reversed(axes.items()))):
+        path = experiment(project, "python app.py optim={optim} optim.lr={optim.lr}", **order)
+        assert plat("sweep", path)[0] == 0
+    logs = [(run.attempt(1).root / "log.txt").read_text() for run in runs_of(project)]
+    given = sorted(line for log in logs for line in log.splitlines() if line.startswith("GIVEN"))
+    assert given == [f"GIVEN optim={name} optim.lr={lr}" for name in ("adam", "sgd") for lr in (0.1, 0.2)]
+    assert plat("report", path)[0] == 0 and plat("status", path)[0] == 0
