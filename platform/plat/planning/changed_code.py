@@ -58,7 +58,8 @@ def changed_code(runs: Iterable[Run], home: Home) -> list[str]:
     for run in counting.values():
         codes = run_code(run.trainer, run.config, run.identity)
         if state_of[run.id].state == RunStatus.MISSING:
-            missing[_key(run.trainer, run.axes)] = run, codes
+            missing[_by_config(run.trainer, config_hash(run.config))] = run, codes
+            missing[_by_axes(run.trainer, run.axes)] = run, codes
         elif state_of[run.id].state == RunStatus.DONE:
             meta = load_meta(home.run(run.id)) or {}
             kept.update(_changes(meta, codes))
@@ -117,21 +118,30 @@ def other_versions(runs: Iterable[Run], home: Home) -> list[str]:
     ]
 
 
-def _key(trainer: str, axes: Mapping[str, Any]) -> str:
+def _by_config(trainer: str, digest: str) -> str:
+    return canonical([trainer, digest])
+
+
+def _by_axes(trainer: str, axes: Mapping[str, Any]) -> str:
     return canonical([trainer, {name: str(value) for name, value in axes.items()}])
 
 
 def _made_before(missing: Mapping[str, tuple[Run, dict[str, PluginCode]]], home: Home) -> Counter[Change]:
-    """Count the changes since runs of these trainers and configs were made in this home, by the newest run of each."""
+    """Count the changes since runs of these configs were made in this home, by the newest run of each.
+
+    A config that differs in keys that alter no result, such as the folder of a script, is found by its axes.
+    """
     newest: dict[str, tuple[float, list[Change]]] = {}
     for run_id in home.run_ids() if missing else ():
         meta = load_meta(home.run(run_id)) or {}
-        key = _key(str(meta.get("trainer", "")), meta.get("axes") or {})
-        created = meta.get("created") or 0.0
-        if key in missing and home.run(run_id).result.exists() and created >= newest.get(key, (0.0, []))[0]:
-            run, codes = missing[key]
-            if _is_of_config(run, home.run(run_id), meta):
-                newest[key] = created, _changes(meta, codes)
+        trainer, created = str(meta.get("trainer", "")), meta.get("created") or 0.0
+        found = missing.get(_by_config(trainer, str(meta.get("config_sha256"))))
+        found = found or missing.get(_by_axes(trainer, meta.get("axes") or {}))
+        if found is None or not home.run(run_id).result.exists():
+            continue
+        run, codes = found
+        if created >= newest.get(run.id, (0.0, []))[0] and _is_of_config(run, home.run(run_id), meta):
+            newest[run.id] = created, _changes(meta, codes)
     return Counter(change for _, changes in newest.values() for change in changes)
 
 
