@@ -39,7 +39,7 @@ def _import(home, paths, files, through_client):
     wanted = {run.id: [item.name for item in files if run in item.runs] for item in files for run in item.runs}
     backend, report = ClientStore(home.store_uri(), home), importer.ImportReport()
     infos = {item.name: importer.file_info(item) for item in files}
-    importer._import(backend, [str(paths.root)], wanted, infos, report, False, importer.as_they_are)
+    importer._import(backend, [str(paths.root)], wanted, infos, report, importer.as_they_are)
     assert not report.warnings()
 
 
