@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from plat.app.importing import load_results, unless_archived
 from plat.app.loading import load_experiments, split
 from plat.app.messages import tell
 from plat.errors import PlatError
-from plat.planning.changed_code import other_versions
+from plat.planning.changed_code import Earlier, changed_code, made_before, other_versions
 from plat.store.disk.durable import replace_report
 from plat.store.home import Home
 from plat.trainer.plugins import published
@@ -38,16 +38,20 @@ T = TypeVar("T")
 class MadeReport:
     """A report that was built.
 
-    built   the report, with tables, figures and verdicts
-    folder  the folder of its files; None in a read-only home, where nothing was written
-    files   the files written
-    whole   True when no part of the report failed and no stored run had to be left out
+    built        the report, with tables, figures and verdicts
+    folder       the folder of its files; None where nothing was written
+    files        the files written
+    whole        True when no part of the report failed and no stored run had to be left out
+    kept         why nothing was written, in words; "" where files are
+    is_outdated  True where the report of earlier code was kept, because more runs are done with it
     """
 
     built: Report
     folder: Path | None
     files: list[Path]
     whole: bool
+    kept: str = ""
+    is_outdated: bool = False
 
 
 def make_report(
@@ -55,8 +59,9 @@ def make_report(
 ) -> MadeReport:
     """Build, write and log the report of one experiment. Parts that fail are in `built.failures`; others are built.
 
-    In a read-only home nothing is written unless `out` names a folder. With `record`, runs that were changed in the
-    store are first imported again, and the report is logged there; without it, the store is not changed.
+    Unless `out` names a folder, nothing is written in a read-only home, nor where the code has changed and fewer runs
+    are done with it than were before: the earlier report is kept. With `record`, runs that were changed in the store
+    are first imported again, and the report is logged there; without it, the store is not changed.
     """
     from plat.store.mlflow.frames import Store
     from plat_analysis.report.build import build_report
@@ -64,11 +69,16 @@ def make_report(
     from plat_analysis.report.report_files import write_report
 
     frames = load_results(home, uri, experiment, fix=record)
-    notes = _notes(home, experiment, frames, record)
+    earlier = made_before(experiment.runs, home)
+    notes = _notes(home, experiment, frames, record, earlier)
     built = build_report(frames, experiment, replace(provenance(experiment), notes=notes))
     whole = not built.failures and not frames.changed
     if out is None and is_read_only(home):
-        return MadeReport(built, None, [], whole)
+        why = f"{home.root} is read-only; `--out DIR` writes the report elsewhere"
+        return MadeReport(built, None, [], whole, why)
+    if out is None and earlier and len(earlier) > sum(map(bool, frames.runs["outcome"])):
+        why = f"more runs are done with the earlier code, so the report of these is kept in {home.reports}"
+        return MadeReport(built, None, [], whole, why, is_outdated=True)
     folder = out or home.create().reports / experiment.report_name
     written = write_report(built, out) if out else replace_report(partial(write_report, built), folder)
     if record:
@@ -95,12 +105,16 @@ def provenance(experiment: Experiment) -> Provenance:
     return Provenance(command, experiment.overrides, {**versions, "plat": __version__})
 
 
-def _notes(home: Home, experiment: Experiment, frames: Frames, record: bool) -> tuple[str, ...]:
-    """Return notes on runs that were removed, changed in the store, made by another version, or are not imported.
+def _notes(
+    home: Home, experiment: Experiment, frames: Frames, record: bool, earlier: Mapping[str, Earlier]
+) -> tuple[str, ...]:
+    """Return notes on runs of other code, removed, changed in the store, made by another version, or not imported.
 
     Also what runs themselves have noted, such as a column of metrics that could not be read.
     """
-    notes, stored = [], list(frames.runs["run_id"])
+    notes, stored = changed_code(experiment.runs, home), list(frames.runs["run_id"])
+    if earlier:
+        notes.append(f"`{provenance(experiment).command} --code-of-runs` reports the runs of the earlier code.")
     gone = [run_id for run_id in stored if not home.run(run_id).root.exists()]
     if gone and len(gone) < len(stored):  # a home that has none of them is not where they ran
         text = f"{len(gone)} of {len(stored)} runs ({_first_five(gone)}) were removed from the home"

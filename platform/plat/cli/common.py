@@ -33,6 +33,9 @@ HomeOption = Annotated[
 StoreOption = Annotated[
     str | None, typer.Option("--store", metavar="URI", help="MLflow store [MLFLOW_TRACKING_URI, SQLite in the home].")
 ]
+CodeOfRunsOption = Annotated[
+    bool, typer.Option("--code-of-runs", help="Where code has changed since, take the runs of the earlier code.")
+]
 JobsOption = Annotated[
     int | None, typer.Option("--jobs", "-j", min=1, metavar="N", help="Runs at once [as many as the cores allow].")
 ]

@@ -44,6 +44,14 @@ class Change(NamedTuple):
         return "TrainerSpec" if self.key == TRAINER else f"spec of {self.key}"
 
 
+class Earlier(NamedTuple):
+    """A done run of the same config, made with other code, and what changed since."""
+
+    id: str
+    identity: dict[str, Any]
+    changes: list[Change]
+
+
 def changed_code(runs: Iterable[Run], home: Home) -> list[str]:
     """Return lines about code that changed since runs of these configs were made in this home; [] if none did.
 
@@ -52,23 +60,18 @@ def changed_code(runs: Iterable[Run], home: Home) -> list[str]:
     """
     counting = {run.id: run for run in runs if named_code(run.identity)}
     state_of = states(home, counting) if counting else {}
-    missing: dict[str, tuple[Run, dict[str, PluginCode]]] = {}
-    kept = Counter[Change]()
-    versions = Counter[str]()
+    made_again = Counter(change for run in made_before(counting.values(), home).values() for change in run.changes)
+    kept, versions = Counter[Change](), Counter[str]()
     for run in counting.values():
-        codes = run_code(run.trainer, run.config, run.identity)
-        if state_of[run.id].state == RunStatus.MISSING:
-            missing[_by_config(run.trainer, config_hash(run.config))] = run, codes
-            missing[_by_axes(run.trainer, run.axes)] = run, codes
-        elif state_of[run.id].state == RunStatus.DONE:
-            meta = load_meta(home.run(run.id)) or {}
+        if state_of[run.id].state == RunStatus.DONE:
+            meta, codes = load_meta(home.run(run.id)) or {}, run_code(run.trainer, run.config, run.identity)
             kept.update(_changes(meta, codes))
             versions.update(_versions(meta, codes))
     return (
         [
             f"{change.files} changed since {counted(number, 'run')} of these configs {were(number)} made, so they are "
             f"made again{change.advice}"
-            for change, number in _made_before(missing, home).items()
+            for change, number in made_again.items()
         ]
         + [
             f"{change.files} changed since {counted(number, 'run')} {were(number)} made; the results stay valid, "
@@ -81,6 +84,33 @@ def changed_code(runs: Iterable[Run], home: Home) -> list[str]:
             for change, number in sorted(versions.items())
         ]
     )
+
+
+def made_before(runs: Iterable[Run], home: Home) -> dict[str, Earlier]:
+    """Return id -> the newest done run of the same config with other code, for those of `runs` that are missing here.
+
+    A config that differs in keys that alter no result, such as the folder of a script, is found by its axes.
+    """
+    counting = {run.id: run for run in runs if named_code(run.identity)}
+    state_of = states(home, counting) if counting else {}
+    missing: dict[str, tuple[Run, dict[str, PluginCode]]] = {}
+    for run in counting.values():
+        if state_of[run.id].state == RunStatus.MISSING:
+            entry = run, run_code(run.trainer, run.config, run.identity)
+            missing[_by_config(run.trainer, config_hash(run.config))] = entry
+            missing[_by_axes(run.trainer, run.axes)] = entry
+    newest: dict[str, tuple[float, Earlier]] = {}
+    for run_id in home.run_ids() if missing else ():
+        meta = load_meta(home.run(run_id)) or {}
+        trainer, created = str(meta.get("trainer", "")), meta.get("created") or 0.0
+        found = missing.get(_by_config(trainer, str(meta.get("config_sha256"))))
+        found = found or missing.get(_by_axes(trainer, meta.get("axes") or {}))
+        if found is None or not home.run(run_id).result.exists():
+            continue
+        run, codes = found
+        if (run.id not in newest or created >= newest[run.id][0]) and _is_of_config(run, home.run(run_id), meta):
+            newest[run.id] = created, Earlier(run_id, meta.get("identity") or {}, _changes(meta, codes))
+    return {run_id: earlier for run_id, (_, earlier) in newest.items()}
 
 
 def without_files(runs: Iterable[Run]) -> list[str]:
@@ -124,25 +154,6 @@ def _by_config(trainer: str, digest: str) -> str:
 
 def _by_axes(trainer: str, axes: Mapping[str, Any]) -> str:
     return canonical([trainer, {name: str(value) for name, value in axes.items()}])
-
-
-def _made_before(missing: Mapping[str, tuple[Run, dict[str, PluginCode]]], home: Home) -> Counter[Change]:
-    """Count the changes since runs of these configs were made in this home, by the newest run of each.
-
-    A config that differs in keys that alter no result, such as the folder of a script, is found by its axes.
-    """
-    newest: dict[str, tuple[float, list[Change]]] = {}
-    for run_id in home.run_ids() if missing else ():
-        meta = load_meta(home.run(run_id)) or {}
-        trainer, created = str(meta.get("trainer", "")), meta.get("created") or 0.0
-        found = missing.get(_by_config(trainer, str(meta.get("config_sha256"))))
-        found = found or missing.get(_by_axes(trainer, meta.get("axes") or {}))
-        if found is None or not home.run(run_id).result.exists():
-            continue
-        run, codes = found
-        if created >= newest.get(run.id, (0.0, []))[0] and _is_of_config(run, home.run(run_id), meta):
-            newest[run.id] = created, _changes(meta, codes)
-    return Counter(change for _, changes in newest.values() for change in changes)
 
 
 def _is_of_config(run: Run, paths: RunPaths, meta: Mapping[str, Any]) -> bool:

@@ -50,12 +50,9 @@ def test_runs_of_another_version_of_the_trainer_are_counted_and_not_shown(plat, 
     assert plat("sweep", "own.yaml").returncode == 0
     assert "are here from" not in plat("report", "own.yaml").stdout
     (tmp_path / "own_trainer.py").write_text(TRAINER.replace('"1.0"', '"1.1"'))
-    report = plat("report", "own.yaml")
+    report = plat("report", "own.yaml", "--out", "page")
     assert "2 runs of these configs are here from own_trainer:SPEC 1.0, but 1.1 is installed" in report.stdout
-    assert (
-        "are here from own_trainer:SPEC 1.0"
-        in next((tmp_path / "home" / "reports").glob("own/report.html")).read_text()
-    )
+    assert "are here from own_trainer:SPEC 1.0" in (tmp_path / "page" / "report.html").read_text()
 
 
 def test_a_changed_file_makes_new_runs_and_is_named_with_the_way_to_keep_the_earlier(plat, tmp_path):
@@ -121,3 +118,41 @@ def test_runs_of_one_config_and_other_code_say_what_makes_their_ids_differ(plat,
     run = next((tmp_path / "home" / "runs").glob("*/*")).name
     said = plat("why", run).stdout
     assert "has the same config, but its id differs because of 1 other fact:" in said and "plugins.trainer" in said
+
+
+SCRIPT = "import json, sys\nprint(json.dumps({'step': 1, 'loss': float(sys.argv[1])}))\n"
+STUDY = """
+title: Study
+base: {trainer: script, script.command: "python train.py {x}"}
+matrix: {x: [1.0, 2.0], seed: [0, 1]}
+claims: [{id: more, says: more is more, check: mean_delta_positive, pair: x, measure: {metric: loss}, smallest: 0.1}]
+"""
+
+
+def test_a_report_after_an_edit_keeps_the_last_one_and_can_show_the_runs_of_the_earlier_code(plat, tmp_path):
+    for name, text in {"train.py": SCRIPT, "study.yaml": STUDY}.items():
+        (tmp_path / name).write_text(text)
+    assert plat("sweep", "study.yaml").returncode == 0
+    folder = tmp_path / "home" / "reports" / "study"
+    before, judged = {path.name: path.read_bytes() for path in folder.iterdir()}, plat("claims", "study.yaml")
+    (tmp_path / "train.py").write_text(SCRIPT + "print('an edit')\n")
+
+    after = plat("report", "study.yaml")
+    assert after.returncode == 3
+    assert "train.py changed since 4 runs of these configs were made" in after.stdout
+    assert "--code-of-runs` reports the runs of the earlier code" in after.stdout
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+    claims = plat("claims", "study.yaml")
+    assert claims.returncode == 3 and "note: train.py changed since 4 runs" in claims.stderr
+
+    earlier = plat("report", "study.yaml", "--code-of-runs")
+    assert earlier.returncode == 0 and "4 runs are of earlier code, 0 of today's or missing" in earlier.stderr
+    claims = plat("claims", "study.yaml", "--code-of-runs")
+    assert (claims.returncode, claims.stdout) == (0, judged.stdout)
+
+    assert plat("sweep", "study.yaml", "--first", "1").returncode == 0
+    kept = plat("report", "study.yaml")  # 1 of 4 is done with today's code
+    assert kept.returncode == 3 and "nothing was written: more runs are done with the earlier code" in kept.stdout
+    assert plat("sweep", "study.yaml").returncode == 0
+    assert "nothing was written" not in plat("report", "study.yaml").stdout

@@ -10,13 +10,12 @@ from plat.cli.common import on_terminal, shown
 
 if TYPE_CHECKING:
     from plat.app.report_making import MadeReport
-    from plat.store.home import Home
 
 
-def printed(made: MadeReport, home: Home) -> str:
+def printed(made: MadeReport) -> str:
     """Return the report as the terminal shows it, and the paths of its files."""
     if made.folder is None:
-        where = [f"nothing was written: {home.root} is read-only; `--out DIR` writes the report elsewhere"]
+        where = [f"nothing was written: {made.kept}"]
     else:
         where = [f"report: {shown(path)}" for path in made.files if path.suffix == ".html"]
         where.append(f"tables and figures: {shown(made.folder)}/")

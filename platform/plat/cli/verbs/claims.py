@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from plat.app.earlier_ids import with_code_of_runs
 from plat.app.importing import catch_up
 from plat.app.loading import split
+from plat.app.messages import tell
 from plat.app.report_making import Tolerant, judged
-from plat.cli.common import RUNS_FAILED, Arguments, HomeOption, JsonOption, StoreOption, print_json, verb
+from plat.cli.common import (
+    RUNS_FAILED,
+    Arguments,
+    CodeOfRunsOption,
+    HomeOption,
+    JsonOption,
+    StoreOption,
+    print_json,
+    verb,
+)
 from plat.cli.screen.verdict_list import FOLDER, as_list, files_with_claims, in_full, is_folder
 from plat.cli.screen.verdict_list import as_json as verdicts_as_json
+from plat.planning.changed_code import changed_code, made_before
 from plat.store.home import Home
 
 WITHOUT_FOLDER = "without one, `plat claims` judges every file below `experiments/`, and there is no such folder here"
@@ -15,7 +27,11 @@ WITHOUT_FOLDER = "without one, `plat claims` judges every file below `experiment
 
 @verb(reads_trainers=True)
 def claims(
-    arguments: Arguments = None, home: HomeOption = None, store: StoreOption = None, as_json: JsonOption = False
+    arguments: Arguments = None,
+    home: HomeOption = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+    code_of_runs: CodeOfRunsOption = False,
 ) -> int:
     """Print the verdict on each claim of the paper.
 
@@ -33,7 +49,14 @@ def claims(
     tolerant = Tolerant(several=len(named) > 1)
     claim_nothing = files and not named
     experiments = [] if claim_nothing else tolerant.load(dict.fromkeys(named), overrides, home, WITHOUT_FOLDER)
+    experiments = with_code_of_runs(experiments, place) if code_of_runs else experiments
     exit_code = catch_up(place, uri, experiments)
+    runs = [run for experiment in experiments for run in experiment.runs]
+    for line in changed_code(runs, place):
+        tell(f"note: {line}")
+    if made_before(runs, place):
+        tell("note: --code-of-runs judges the runs of the earlier code")
+        exit_code = exit_code or RUNS_FAILED
     claimed = paper_claims(experiments)
     checked = []
     for experiment in experiments:

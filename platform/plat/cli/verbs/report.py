@@ -8,10 +8,11 @@ from typing import Annotated
 
 import typer
 
+from plat.app.earlier_ids import with_code_of_runs
 from plat.app.importing import catch_up
 from plat.app.loading import split
 from plat.app.report_making import Tolerant, make_report, write_joint
-from plat.cli.common import RUNS_FAILED, Arguments, HomeOption, StoreOption, shown, verb
+from plat.cli.common import RUNS_FAILED, Arguments, CodeOfRunsOption, HomeOption, StoreOption, shown, verb
 from plat.cli.screen.report_text import printed
 from plat.store.home import Home
 
@@ -27,6 +28,7 @@ def report(
     arguments: Arguments = None,
     out: OutOption = None,
     no_record: NoRecordOption = False,
+    code_of_runs: CodeOfRunsOption = False,
     home: HomeOption = None,
     store: StoreOption = None,
 ) -> int:
@@ -40,16 +42,17 @@ def report(
     uri = place.store_uri(store)
     tolerant = Tolerant(several=len(files := list(dict.fromkeys(files))) > 1)
     experiments = tolerant.load(files, overrides, home, WITHOUT_FILE)
+    experiments = with_code_of_runs(experiments, place) if code_of_runs else experiments
     exit_code = 0 if no_record else catch_up(place, uri, experiments)
     built = []
     for experiment in experiments:
         folder = out / experiment.report_name if out and tolerant.several else out
         made = tolerant.call(partial(make_report, record=not no_record), place, uri, experiment, folder)
         if made is not None:
-            print(printed(made, place), end="")
+            print(printed(made), end="")
             made.built.release()
             built.append(made.built)
-            exit_code = exit_code if made.whole else RUNS_FAILED
+            exit_code = exit_code if made.whole and not made.is_outdated else RUNS_FAILED
     if tolerant.several and built:
         if (page := write_joint(place, built, tolerant.failed, arguments or (), out)) is not None:
             print(f"all of them on one page: {shown(page)}")

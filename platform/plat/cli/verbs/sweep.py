@@ -87,7 +87,7 @@ def _print_reports(home: Home, uri: str, experiments: Sequence[Experiment], repo
     are_whole = True
     for experiment in experiments:
         made = report_making.make_report(home, uri, experiment)
-        text = report_text.printed(made, home)
+        text = report_text.printed(made)
         if made.whole and all(_is_done(report, run) for run in experiment.runs):
             freshness.remember(home, uri, experiment, report_text.layout(), text, made.files)
         print(text, end="")
