@@ -6,7 +6,9 @@ import os
 import shlex
 import shutil
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from plat.app.first_file.asking import output_of
@@ -17,8 +19,12 @@ from plat.app.first_file.source_defaults import with_defaults
 from plat.app.first_file.user_script import UserScript, user_script
 from plat.app.first_file.write import file_text
 from plat.errors import SpecError, os_errors_as
+from plat.spec.composition.schema import build
+from plat.spec.expansion.experiment import load_experiment
 from plat.spec.reading.experiment_file import NAME
-from plat.store.disk.durable import create
+from plat.store.disk import durable
+from plat.trainer.script.config import ScriptRunConfig
+from plat.trainer.script.trial import Trial, tried
 
 SUFFIXES = (".yaml", ".yml")
 
@@ -30,6 +36,7 @@ class FirstFile:
     executed  the command that was executed to find the options, "" for none
     failure   why this command told no options, "" if it did
     used, left  the options that its command passes, and the others
+    trial   what the script did when it was tried, None where it was not
     """
 
     path: Path
@@ -38,17 +45,22 @@ class FirstFile:
     failure: str
     used: list[Placed]
     left: list[Flag]
+    trial: Trial | None = None
 
 
-def make_first_file(name: str, out: Path | None = None, plain: bool = False, python: str = "") -> FirstFile:
+def make_first_file(
+    name: str, out: Path | None = None, plain: bool = False, python: str = "", seconds: float = 0.0
+) -> FirstFile:
     """Write an experiment file for the script `name`, by default into the current folder.
 
     out     the file, if not the script's name with `.yaml`
     plain   execute nothing, and write a file without options
     python  the Python that runs the script, a path or a program; "": that of plat
+    seconds  run the script for at most so long, and write down what reads its metrics; 0: do not
 
     Raises SpecError, and writes nothing, if there is no such script, the file exists or cannot be written, its name
-    cannot name an experiment, or a Python script does not print its options.
+    cannot name an experiment, or a Python script does not print its options. Raises SpecError or RunError, and leaves
+    the file, if the script is to be tried and cannot be started, or requires a value.
     """
     script = user_script(name)
     path = _checked(out or Path(f"{script.path.stem}.yaml"))
@@ -57,11 +69,25 @@ def make_first_file(name: str, out: Path | None = None, plain: bool = False, pyt
     flags, failure = _ask(script, question, named or sys.executable) if question else ([], "")
     used, left = placed(flags)
     folder = os.path.relpath(script.folder, path.absolute().parent)
-    text = file_text(script, "" if folder == "." else folder, used, left, named)
+    write = partial(file_text, script, "" if folder == "." else folder, used, left, named)
     with os_errors_as(SpecError, "cannot write the file", path, "choose another with --out FILE"):
-        if not create(path, text.encode("utf-8", "replace")):
+        if not durable.create(path, write().encode("utf-8", "replace")):
             raise _taken(path)
-    return FirstFile(path, script, shlex.join(question or ()), failure, used, left)
+    trial = _tried(path, script, used, seconds) if seconds else None
+    if trial is not None and trial.metrics is not None:
+        durable.write(path, write(trial).encode("utf-8", "replace"))
+    return FirstFile(path, script, shlex.join(question or ()), failure, used, left, trial)
+
+
+def _tried(path: Path, script: UserScript, used: Sequence[Placed], seconds: float) -> Trial:
+    """Run the first run of a new file for some seconds."""
+    if required := [one.placeholder for one in used if one.must_be_filled_in]:
+        fix = f"write them into the file, then: plat sweep {shlex.quote(str(path))} --first 1"
+        raise SpecError(f"not tried: the script requires a value for {', '.join(required)}", where=str(path), fix=fix)
+    run = load_experiment(path, []).runs[0]
+    config = build(ScriptRunConfig, run.config)
+    assert isinstance(config, ScriptRunConfig)
+    return tried(config, seconds, script.uses_mlflow)
 
 
 def _python(name: str) -> str:

@@ -72,6 +72,10 @@ class UserScript:
         """Whether it writes event files of TensorBoard."""
         return self._has(_WRITES_EVENTS)
 
+    @property
+    def uses_mlflow(self) -> bool:
+        return any("mlflow" in source for source in self.sources)
+
     def _has(self, pattern: re.Pattern[str]) -> bool:
         return any(pattern.search(source) for source in self.sources)
 

@@ -6,26 +6,40 @@ import json
 import math
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from plat.app.first_file.flags import Flag
 from plat.app.first_file.placeholders import FOLDER, Placed, can_be_written
 from plat.app.first_file.user_script import UserScript
 from plat.characters import is_too_large
 from plat.spec.reading.yaml_scalar import scalar
+from plat.trainer.script.trial import Trial
 
 WIDE = 110  # characters: a longer command gets a line for each option
 LONGEST = 150  # characters of a comment
 _SIMPLE = re.compile(r"[A-Za-z_/.][\w/.+-]*( [\w/.+][\w/.+-]*)*")  # a text that needs no quotes in YAML
 _LIKELY = re.compile(r"(.*[._])?(lr|learning_rate|batch_size|alpha|beta|gamma|temperature|dropout|weight_decay)")
 
+_HEADLINES = [
+    re.compile(pattern)
+    for pattern in ("(val|eval|test).*loss", "(val|eval|test).*(acc|score|return|reward)", "loss", "acc|return|reward")
+]
 
-def file_text(script: UserScript, folder: str, used: list[Placed], left: list[Flag], python: str = "") -> str:
+
+def file_text(
+    script: UserScript,
+    folder: str,
+    used: list[Placed],
+    left: list[Flag],
+    python: str = "",
+    trial: Trial | None = None,
+) -> str:
     """Return an experiment file for a script.
 
     folder  the script's folder as the file names it, "" if it is the file's own folder
     python  the Python that runs it, "" for that of plat
     used, left  the options that the command passes, and the others (`placeholders.placed`)
+    trial   what reads the script's metrics, None if that is unknown
     """
     name = _comment(script.path.name)
     lines = [
@@ -36,7 +50,7 @@ def file_text(script: UserScript, folder: str, used: list[Placed], left: list[Fl
         *_command(script, used),
         *([f"  script.folder: {_text(folder)}  # the command runs here"] if folder else []),
         *([f"  script.python: {_text(python)}"] if python else []),
-        *_metrics(script),
+        *(_metrics_read(trial) if trial else _metrics(script)),
         *_values(used),
         *_others(left),
     ]
@@ -46,7 +60,7 @@ def file_text(script: UserScript, folder: str, used: list[Placed], left: list[Fl
             "  #   script.command: " + _comment(shlex.join(script.words)) + " --lr {lr} --seed {seed}",
             "  #   lr: 0.01",
         ]
-    return "\n".join([*lines, *_matrix(used), *_claim(used), ""])
+    return "\n".join([*lines, *_matrix(used), *_claim(used, headline(trial.names) if trial else "loss"), ""])
 
 
 def _command(script: UserScript, used: list[Placed]) -> Iterator[str]:
@@ -69,6 +83,17 @@ def _metrics(script: UserScript) -> Iterator[str]:
     if script.writes_events:
         yield "  # Read TensorBoard's event files, which the script must write below the folder in PLAT_RUN_DIR:"
         yield "  # script.metrics: tensorboard"
+
+
+def _metrics_read(trial: Trial) -> Iterator[str]:
+    reads = _comment(f"reads {', '.join(trial.names)}")
+    yield f"  script.metrics: {_text(trial.metrics)}  # {reads}" if trial.metrics else f"  # plat {reads}"
+
+
+def headline(names: Sequence[str]) -> str:
+    """Return the metric that most likely says how well a run did: a loss of validation before one of training."""
+    found = (name for pattern in _HEADLINES for name in names if pattern.search(name.lower()))
+    return next(found, names[0] if names else "loss")
 
 
 def _values(used: list[Placed]) -> Iterator[str]:
@@ -129,15 +154,15 @@ def _example(used: list[Placed]) -> tuple[str, list[str]] | None:
     return None
 
 
-def _claim(used: list[Placed]) -> Iterator[str]:
+def _claim(used: list[Placed], metric: str) -> Iterator[str]:
     axis = _example(used)
     what = f"The second {axis[0]}" if axis else "The second value"
     yield "# What you expect, which plat judges from five seeds on:"
     yield "# claims:"
     yield "#   - id: second-is-higher"
-    yield f"#     says: {what} ends with a higher loss than the first."
+    yield f"#     says: {what} ends with a higher {metric} than the first."
     yield "#     check: mean_delta_positive"
-    yield "#     measure: {metric: loss}"
+    yield f"#     measure: {{metric: {_text(metric)}}}"
     yield "#     smallest: 0.1  # the smallest difference of interest"
 
 

@@ -11,6 +11,7 @@ import typer
 from plat.app.first_file.making import FirstFile, make_first_file
 from plat.cli.common import shown, verb
 from plat.cli.screen.table import fitted
+from plat.trainer.script.trial import Trial
 from plat.units import counted
 
 HOW_TO_LOG = (
@@ -29,13 +30,20 @@ def init(
     python: Annotated[
         str, typer.Option("--python", metavar="PATH", help="The Python that runs the script [that of plat].")
     ] = "",
+    tries: Annotated[
+        bool, typer.Option("--try", help="Run the script for up to 20 s, and write what reads its metrics.")
+    ] = False,
+    seconds: Annotated[
+        float, typer.Option("--seconds", min=1, metavar="S", help="How long --try runs the script.")
+    ] = 20.0,
     plain: Annotated[bool, typer.Option("--plain", help="Execute nothing, and write a file without flags.")] = False,
 ) -> int:
     """Write an experiment file for a script.
 
-    Executes `python train.py --help` to find the script's flags (`--cfg job` for Hydra), and nothing else.
+    Executes `python train.py --help` to find the script's flags (`--cfg job` for Hydra), and nothing else without
+    --try.
     """
-    made = make_first_file(script, out, plain, python)
+    made = make_first_file(script, out, plain, python, seconds if tries else 0.0)
     print(fitted("\n".join(_lines(made))))
     return 0
 
@@ -50,6 +58,21 @@ def _lines(made: FirstFile) -> list[str]:
     to_fill_in = [one.placeholder for one in made.used if one.must_be_filled_in]
     if to_fill_in:
         lines.append(f"The script requires a value for: {', '.join(to_fill_in)}. Write it into {file}.")
-    if not made.script.logs:
+    if made.trial is not None:
+        lines += _of_trial(made.trial)
+    elif not made.script.logs:
         lines.append(HOW_TO_LOG)
     return [*lines, "next:", f"  plat plan {file}", f"  plat sweep {file}"]
+
+
+def _of_trial(trial: Trial) -> list[str]:
+    end = "was ended" if trial.code is None else f"ended with exit code {trial.code}"
+    lines = [f"tried: the script {end} after {trial.seconds:.1f} s"]
+    if trial.metrics is None:
+        lines += ["no metric was read; its last lines:", *(f"  {line}" for line in trial.lines)]
+        if trial.shared:
+            lines.append(f"it has written {trial.shared}, which all runs would share: try script.folder: per_run")
+        return [*lines, "let it run longer with --seconds, or describe its lines with script.patterns"]
+    by = f"script.metrics: {trial.metrics}" if trial.metrics else "plat, without a setting,"
+    steps = f"steps {trial.steps[0]} to {trial.steps[1]}"
+    return [*lines, f"{by} reads {', '.join(trial.names)} ({steps})"]

@@ -59,8 +59,8 @@ def _of_files(script: ScriptConfig, files: Path, since: float) -> Iterator[str]:
     """Yield the settings that read files which the script has written."""
     for folder, is_of_run in ((files, True), (Path(script.folder), False)):
         seen: set[str] = set()
-        for path in _written(folder, since):
-            kind = _kind(path)
+        for path in written(folder, since):
+            kind = kind_of(path)
             name = kind if kind in KINDS else path.name
             if not kind or name in seen or (is_of_run and (path.name == OF_PLAT or name in sources_of(script))):
                 continue
@@ -73,7 +73,7 @@ def _of_files(script: ScriptConfig, files: Path, since: float) -> Iterator[str]:
                 yield f"it has written {path}, which is shared by all runs: {how}"
 
 
-def _written(folder: Path, since: float) -> list[Path]:
+def written(folder: Path, since: float) -> list[Path]:
     """Return files below a folder that were written since a time."""
     found = []
     for count, path in enumerate(folder.rglob("*")):
@@ -87,7 +87,7 @@ def _written(folder: Path, since: float) -> list[Path]:
     return sorted(found)
 
 
-def _kind(path: Path) -> str:
+def kind_of(path: Path) -> str:
     """Return the source that a file is of, "file" for one with metrics, "" for any other."""
     if path.match(tensorboard.PATTERN):
         return TENSORBOARD

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import shlex
 import signal
@@ -16,10 +15,11 @@ from plat.trainer.api import Outcome, RunIO
 from plat.trainer.heartbeat import beat
 from plat.trainer.script.advice import nothing_read
 from plat.trainer.script.checkpoints import CheckpointFolder
-from plat.trainer.script.command import arguments, filled, filled_variables, interpreter, search_path
+from plat.trainer.script.command import filled, interpreter
 from plat.trainer.script.config import TEXT, ScriptConfig, ScriptRunConfig, sources_of
 from plat.trainer.script.limits import Limits
 from plat.trainer.script.notes import Notes
+from plat.trainer.script.places import environment, placed
 from plat.trainer.script.process import Script
 from plat.trainer.script.readers.logged import Logged, Source
 from plat.trainer.script.readers.output import Output
@@ -44,18 +44,15 @@ def train(config: ScriptRunConfig, io: RunIO) -> Outcome:
     advice = "free some disk space, or make the folder writable, then `plat retry`"
     with os_errors_as(RunError, "cannot prepare the folder of the script's files", files, advice):
         checkpoints = CheckpointFolder(files / "checkpoints", io)
-        places = {"run_dir": files, "checkpoint_dir": files / "checkpoints", "config": files / "config.json"}
-        places["config"].write_text(json.dumps(arguments(config), indent=1) + "\n")
+        places = placed(config, files, checkpoints.restored is not None)
         remove_old(config.script, files)
-        of_the_run = {name: str(path) for name, path in places.items()}
-        of_the_run["checkpoint"] = "" if checkpoints.restored is None else of_the_run["checkpoint_dir"]
-        variables = _environment(config, of_the_run) | prepared(config.script, files, io.cache)
+        variables = environment(config, places) | prepared(config.script, files, io.cache)
     recorder, notes = Recorder(io, checkpoints.restored, checkpoints.meta), Notes()
     first = 1 if checkpoints.restored is None else checkpoints.restored + 1
     sources = opened(config.script, files, notes.refuse, first)
     text, patterns = TEXT in sources_of(config.script), config.script.patterns
     output = Output(config.script.step, notes.refuse, text=text, patterns=patterns, first=first)
-    words = filled(config, of_the_run)
+    words = filled(config, places)
     started = time.time()
     script = Script(words, folder, variables, needle=b"" if text or patterns else b"{")
     is_interrupted = Watch(script, output, sources, recorder, checkpoints).follow(io, config.script)
@@ -139,19 +136,6 @@ class Watch:
             if waits and not is_due and not has_ended:
                 return
         self.recorder.finish() if has_ended else self.recorder.log()
-
-
-def _environment(config: ScriptRunConfig, of_the_run: dict[str, str]) -> dict[str, str | None]:
-    return {
-        "PATH": search_path(config.script),
-        "OMP_NUM_THREADS": str(config.script.threads),
-        "PYTHONUNBUFFERED": "1",  # lines of the output arrive when they are printed
-        **filled_variables(config, of_the_run),
-        "PLAT_RUN_DIR": of_the_run["run_dir"],
-        "PLAT_CHECKPOINT_DIR": of_the_run["checkpoint_dir"],
-        "PLAT_CONFIG": of_the_run["config"],
-        "PLAT_SEED": str(config.seed),
-    }
 
 
 def _failure(script: Script, words: list[str], config: ScriptConfig) -> RunError:

@@ -1,0 +1,123 @@
+"""Run a script for some seconds, and find the setting that reads its metrics."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from plat.characters import as_lines, escaped
+from plat.errors import RunError
+from plat.trainer.script.advice import kind_of, written
+from plat.trainer.script.command import filled
+from plat.trainer.script.config import MLFLOW, TENSORBOARD, TEXT, TRACKIO, WANDB, ScriptConfig, ScriptRunConfig
+from plat.trainer.script.places import environment, placed
+from plat.trainer.script.process import Line, Script
+from plat.trainer.script.readers.logged import Logged
+from plat.trainer.script.readers.output import Output
+from plat.trainer.script.readers.text import plain
+from plat.trainer.script.sources import OF_PLAT, opened, prepared
+
+GRACE = 5.0  # seconds from SIGTERM to SIGKILL
+TICK = 0.1  # seconds
+SHOWN = 3  # lines of the output
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a script did in its first seconds.
+
+    seconds  how long it ran
+    code     its exit code, None if it was ended
+    metrics  the `script.metrics` that reads it, "" for the default; None where nothing was read
+    names    the metrics that this reads, most values first
+    steps    the lowest and the highest step
+    lines    the last lines of its output
+    shared   a file of metrics that it wrote outside of the run's folder, "" for none
+    """
+
+    seconds: float
+    code: int | None
+    metrics: str | None
+    names: list[str]
+    steps: tuple[int, int]
+    lines: list[str]
+    shared: str
+
+
+def tried(config: ScriptRunConfig, seconds: float, uses_mlflow: bool) -> Trial:
+    """Run the script of a config, in its folder, for at most `seconds`, and read what it has logged by then.
+
+    The settings are tried in this order: the default, the files of loggers' clients, other files of metrics, text. What
+    the script itself writes outside of PLAT_RUN_DIR stays. Raises RunError if it cannot be started.
+    """
+    clients = [TENSORBOARD, WANDB, TRACKIO, *([MLFLOW] if uses_mlflow else [])]  # a store of MLflow takes seconds
+    with tempfile.TemporaryDirectory(prefix="plat-try-") as made:
+        files = Path(made, "files")
+        files.mkdir()
+        (files / "checkpoints").mkdir()
+        places = placed(config, files)
+        script = replace(config.script, metrics=clients)
+        variables = environment(config, places) | prepared(script, files, Path(made))
+        started = time.time()
+        with Path(made, "log").open("w") as log, contextlib.redirect_stdout(log):
+            process = Script(filled(config, places), Path(script.folder), variables, needle=b"")
+            lines = list(_followed(process, seconds))
+        took, code = time.time() - started, process.code
+        below = [path for path in written(files, started) if kind_of(path) == "file" and path.name != OF_PLAT]
+        metrics, logged = None, list[Logged]()
+        for setting in ["", *clients, *(path.relative_to(files).as_posix() for path in below), TEXT]:
+            with contextlib.suppress(RunError):
+                if logged := list(_read(replace(config.script, metrics=setting), files, lines)):
+                    metrics = setting
+                    break
+        elsewhere = [path for path in written(Path(script.folder), started) if kind_of(path)]
+        return Trial(
+            took,
+            code if took < seconds else None,
+            metrics,
+            _names(logged),
+            (min((one.step for one in logged), default=0), max((one.step for one in logged), default=0)),
+            [escaped(as_lines(plain(line.text.decode("utf-8", "replace")))) for line in lines[-SHOWN:]],
+            str(elsewhere[0]) if elsewhere else "",
+        )
+
+
+def _followed(process: Script, seconds: float) -> Iterator[Line]:
+    """Yield the output until the script has ended, which is asked for after `seconds`."""
+    ask_at = time.monotonic() + seconds
+    try:
+        while process.code is None and time.monotonic() < ask_at:
+            yield from process.output(TICK)
+        if process.code is None:
+            process.ask_to_end()
+        while process.code is None and time.monotonic() < ask_at + GRACE:
+            yield from process.output(TICK)
+    finally:
+        if process.code is None:
+            process.kill()
+        yield from process.rest_of_output()
+        process.close()
+
+
+def _read(script: ScriptConfig, files: Path, lines: Iterable[Line]) -> Iterator[Logged]:
+    """Yield what a setting of `script.metrics` reads. Raises RunError if it cannot be read."""
+    output = Output(script.step, lambda *_: None, text=script.metrics == TEXT, patterns=script.patterns)
+    if not script.metrics or script.metrics == TEXT:
+        for line in lines:
+            yield from output.read(*line)
+        yield from output.end()
+    if script.metrics != TEXT:
+        for source in opened(script, files, lambda *_: None, 1):
+            yield from source.new(is_last=True)
+
+
+def _names(logged: Iterable[Logged]) -> list[str]:
+    counts: dict[str, int] = {}
+    for one in logged:
+        for name in one.metrics:
+            counts[name] = counts.get(name, 0) + 1
+    return sorted(counts, key=lambda name: -counts[name])
