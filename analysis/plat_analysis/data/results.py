@@ -152,6 +152,11 @@ class Results:
         return known
 
     @property
+    def headlines(self) -> list[str]:
+        """Return the headline metrics of the runs, each once."""
+        return list(dict.fromkeys(self._headlines.values()))
+
+    @property
     def heading(self) -> str:
         """Return the title of an artifact of this experiment file: `Figure 9 · Success over training`."""
         return " · ".join(filter(None, [self.experiment.source, self.experiment.title]))
@@ -204,7 +209,7 @@ class Results:
 
     def metric(self, key: str) -> str:
         """Return the key, or for SUCCESS the headline metrics of the runs, joined by commas."""
-        return ", ".join(dict.fromkeys(self._headlines.values())) if key == SUCCESS else key
+        return ", ".join(self.headlines) if key == SUCCESS else key
 
     def unlogged(self, keys: Iterable[str]) -> list[str]:
         """Return a sentence for each key that no run logged, with the nearest logged one; [] if no run has a result."""

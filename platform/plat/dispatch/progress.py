@@ -16,12 +16,13 @@ from typing import Any, TextIO
 
 from plat.characters import escaped, one_line
 from plat.dispatch.board import Totals
-from plat.dispatch.dispatcher import QUEUED, RUNNING, WAITING, Change
+from plat.dispatch.dispatcher import ENDED, QUEUED, RUNNING, WAITING, Change
 from plat.dispatch.run_view import View, laid_out
 from plat.units import duration, percent
 from plat.words.outcomes import FINISHED
 
 SUMMARY_EVERY = 10.0  # seconds, when piped
+RAREST_SUMMARY = 600.0  # seconds, of `Brief`
 REFRESH_EVERY = 0.25  # seconds, on a terminal
 
 
@@ -73,6 +74,31 @@ class Plain(Progress):
         print(f"[{time.monotonic() - self._started:7.1f} s] {text}", file=self._stream, flush=True)
 
 
+class Brief(Plain):
+    """Print what went wrong, and a summary with the newest finished run, ever more rarely, and at the end."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        super().__init__(stream)
+        self._every, self._newest, self._totals = SUMMARY_EVERY, "", ""
+
+    def change(self, change: Change, *, success: float | None = None, seconds: float = 0.0) -> None:
+        is_run = change.kind == "run"
+        if is_run and change.state == ENDED and change.outcome == FINISHED:
+            self._newest = " ".join(describe(change, success, seconds).split())
+        elif not (is_run and change.state == RUNNING):
+            super().change(change, success=success, seconds=seconds)
+
+    def update(self, views: list[View], totals: Totals) -> None:
+        self._totals = summary(totals)
+        if time.monotonic() - self._summary_at >= self._every:
+            self._summary_at, self._every = time.monotonic(), min(2 * self._every, RAREST_SUMMARY)
+            self.message("; ".join(filter(None, [self._totals, self._newest])))
+
+    def end(self) -> None:
+        if self._newest:
+            self.message(self._totals)
+
+
 class Live(Progress):
     """A table of running jobs, redrawn in place; ends and messages scroll by above it.
 
@@ -119,14 +145,14 @@ class Live(Progress):
         return Group(*lines, *([Text()] if lines else []), Text(totals_line, style="dim italic"))
 
 
-def choose(stream: TextIO | None = None) -> Progress:
-    """Return a live table if the stream (default stdout) is a terminal, else plain lines."""
+def choose(stream: TextIO | None = None, each: bool = True) -> Progress:
+    """Return a live table if the stream (default stdout) is a terminal, else lines: of `each` start and end, or few."""
     stream = stream or sys.stdout
     if stream is not None and stream.isatty():
         from rich.console import Console
 
         return Live(Console(file=getattr(stream, "unfiltered", stream)))  # it moves the cursor
-    return Plain(stream)
+    return Plain(stream) if each else Brief(stream)
 
 
 def describe(change: Change, success: float | None, seconds: float) -> str:

@@ -269,6 +269,21 @@ def test_plain_lines(monkeypatch):
     ]
 
 
+def test_brief_lines_have_what_went_wrong_and_rarer_summaries(monkeypatch):
+    stream, now = io.StringIO(), [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    brief = progress.choose(stream, each=False)
+    brief.change(Change("a", "run", "toy-s0", RUNNING))
+    brief.change(Change("a", "run", "toy-s0", ENDED, "finished"), success=0.43, seconds=28.0)
+    brief.change(Change("a", "run", "toy-s1", ENDED, "failed:nan", "not a number"), seconds=3.0)
+    for now[0] in map(float, range(75)):
+        brief.update([VIEW], TOTALS)
+    brief.end()
+    lines = [line.split("] ", 1)[1] for line in stream.getvalue().splitlines()]
+    newest = f"{TEXT}; finished toy-s0 (28 s, success 43.0 %)"
+    assert lines == ["failed:nan  toy-s1 (3.0 s): not a number", newest, newest, newest, TEXT]
+
+
 def test_a_table_on_a_terminal():
     from rich.console import Console
 
