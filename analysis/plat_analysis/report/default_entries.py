@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from plat.errors import SpecError
-from plat.words.metric_names import SUCCESS, VAL_SUCCESS
+from plat.words.metric_names import SUCCESS, VAL_SUCCESS, own_metric
 from plat_analysis.data.results import Results
 from plat_analysis.facets import Facets, Layout
 from plat_analysis.own_axes import added_axes, by_axes, varied_axes
@@ -89,13 +89,14 @@ def _grids(results: Results, metrics: Sequence[str]) -> list[dict[str, Any]]:
 def _metrics(results: Results) -> tuple[list[str], int]:
     """Return the metrics of the page, and how many of them, from the first on, are those of the terminal.
 
-    First the headline metric and those of claims; without any, the first MOST_PRINTED of the alphabet. Metrics that
-    only say how a script ran come last. Runs of plat's own trainers have no others.
+    First the rate and the metric of a script, then those of claims; without any, the first MOST_PRINTED of the
+    alphabet. Metrics that only say how a script ran come last. Runs of plat's own trainers have no others.
     """
     logged = results.logged()
     headline = [SUCCESS] if any(len(results.curve(run.id, SUCCESS)[0]) for run in results.runs) else []
-    first = [*headline, *(metric for metric in _claimed(results.experiment.claims) if metric in logged)]
-    first = [metric for metric in first if metric not in results.headlines]
+    own = [own_metric(run.run.config)[0] for run in results.runs]
+    named = [metric for metric in (*own, *_claimed(results.experiment.claims)) if metric in logged]
+    first = [*headline, *dict.fromkeys(metric for metric in named if metric not in results.headlines)]
     own = [] if headline and VAL_SUCCESS in results.headlines else logged
     others = [metric for metric in own if metric not in (*first, *results.headlines)]
     others = sorted(others, key=_is_housekeeping)[: max(0, MOST_METRICS - len(first))]

@@ -18,7 +18,7 @@ from plat.characters import escaped, one_line
 from plat.dispatch.board import Totals
 from plat.dispatch.dispatcher import ENDED, QUEUED, RUNNING, WAITING, Change
 from plat.dispatch.run_view import View, laid_out
-from plat.units import duration, percent
+from plat.units import duration
 from plat.words.outcomes import FINISHED
 
 SUMMARY_EVERY = 10.0  # seconds, when piped
@@ -29,9 +29,9 @@ REFRESH_EVERY = 0.25  # seconds, on a terminal
 class Progress:
     """Display of a sweep's progress; this one shows nothing. All calls come from one thread."""
 
-    def change(self, change: Change, *, success: float | None = None, seconds: float = 0.0) -> None:
-        """Show that a job changed its state; for an ended job, with its success and its duration in seconds."""
-        self.message(describe(change, success, seconds))
+    def change(self, change: Change, *, measured: str = "", seconds: float = 0.0) -> None:
+        """Show that a job changed its state; for an ended job, with what it measured and its duration in seconds."""
+        self.message(describe(change, measured, seconds))
 
     def update(self, views: list[View], totals: Totals) -> None:
         """Show the current state; called several times a second."""
@@ -81,12 +81,12 @@ class Brief(Plain):
         super().__init__(stream)
         self._every, self._newest, self._totals = SUMMARY_EVERY, "", ""
 
-    def change(self, change: Change, *, success: float | None = None, seconds: float = 0.0) -> None:
+    def change(self, change: Change, *, measured: str = "", seconds: float = 0.0) -> None:
         is_run = change.kind == "run"
         if is_run and change.state == ENDED and change.outcome == FINISHED:
-            self._newest = " ".join(describe(change, success, seconds).split())
+            self._newest = " ".join(describe(change, measured, seconds).split())
         elif not (is_run and change.state == RUNNING):
-            super().change(change, success=success, seconds=seconds)
+            super().change(change, measured=measured, seconds=seconds)
 
     def update(self, views: list[View], totals: Totals) -> None:
         self._totals = summary(totals)
@@ -115,10 +115,10 @@ class Live(Progress):
         self._live = RichLive(console=self._console, auto_refresh=False, transient=True)
         self._live.start()
 
-    def change(self, change: Change, *, success: float | None = None, seconds: float = 0.0) -> None:
+    def change(self, change: Change, *, measured: str = "", seconds: float = 0.0) -> None:
         self._drawn = 0.0  # the table is out of date: the next update draws it
         if change.state not in (RUNNING, WAITING):  # those are in the table
-            super().change(change, success=success, seconds=seconds)
+            super().change(change, measured=measured, seconds=seconds)
 
     def update(self, views: list[View], totals: Totals) -> None:
         now = time.monotonic()
@@ -155,7 +155,7 @@ def choose(stream: TextIO | None = None, each: bool = True) -> Progress:
     return Plain(stream) if each else Brief(stream)
 
 
-def describe(change: Change, success: float | None, seconds: float) -> str:
+def describe(change: Change, measured: str, seconds: float) -> str:
     """Return one line about a change, for example `failed:oom  NAME (12 s): killed by the kernel`."""
     title = one_line(change.title)
     if change.state == RUNNING:
@@ -167,9 +167,7 @@ def describe(change: Change, success: float | None, seconds: float) -> str:
         why = f": {change.outcome}{', ' + change.reason if change.reason else ''}" if change.outcome else ""
         return f"{'again':<11} {title}{why}"
     word = "prepared" if change.kind == "prepare" and change.outcome == FINISHED else str(change.outcome)
-    facts = [duration(seconds)] if seconds else []
-    if success is not None:
-        facts.append(f"success {percent(success)}")
+    facts = [*([duration(seconds)] if seconds else []), *filter(None, [measured])]
     tail = f" ({', '.join(facts)})" if facts else ""
     return f"{word:<11} {title}{tail}{': ' + change.reason if change.reason else ''}"
 
