@@ -157,6 +157,15 @@ class Results:
         return list(dict.fromkeys(self._headlines.values()))
 
     @property
+    def step_name(self) -> str:
+        """Return what the x axis of a curve is: the `script.step` of a script or `step`, else `training iteration`."""
+        scripts = [
+            run.run.config.get(run.run.trainer) for run in self.runs if run.run.trainer in ("script", "recorded")
+        ]
+        names = {str(script.get("step") or "step") for script in scripts if isinstance(script, dict)}
+        return ", ".join(sorted(names)) or "training iteration"
+
+    @property
     def heading(self) -> str:
         """Return the title of an artifact of this experiment file: `Figure 9 · Success over training`."""
         return " · ".join(filter(None, [self.experiment.source, self.experiment.title]))
