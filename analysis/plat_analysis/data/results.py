@@ -303,7 +303,7 @@ def replicate_order(replicate: Replicate) -> tuple[tuple[int, float, str], ...]:
 
 
 def _stored_key(key: str, stored: Container[str]) -> str:
-    """Return the name that a metric has among the stored ones: its own, or as MLflow spells it."""
+    """Return the name that a metric has among the stored ones: its own, or as plat 0.4 spelt it."""
     return key if key in stored else clean_key(key)
 
 
