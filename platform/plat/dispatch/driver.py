@@ -160,10 +160,10 @@ class _Drive:
         """Show a change; when a run has ended, report its end to the source."""
         job = self.dispatcher.jobs[change.job]
         ended = change.state == ENDED
-        success = self._board.success(job) if ended and job.kind == "run" else None
+        measured = self._board.measured(job) if ended and job.kind == "run" else ""
         self._shown = 0.0  # the display is out of date
         if not (self.report.given_up and change.outcome == CANCELLED):
-            self.progress.change(change, success=success, seconds=job.seconds if ended else 0.0)
+            self.progress.change(change, measured=measured, seconds=job.seconds if ended else 0.0)
         if not ended or job.kind != "run":
             return
         end = end_of(job)

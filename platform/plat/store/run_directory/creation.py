@@ -27,6 +27,7 @@ from plat.store.run_directory.own_files import FORMAT, code_damage, hash_of
 from plat.store.run_directory.paths import RunPaths
 from plat.trainer.api import HEADLINE
 from plat.trainer.finding import find_trainer
+from plat.words.metric_names import own_metric
 
 if TYPE_CHECKING:
     from plat.spec.expansion.run import Run
@@ -218,4 +219,5 @@ def _trainer_facts(run: Run) -> dict[str, Any]:
         "fingerprint": run.fingerprint if is_known else checked_call(spec, "fingerprint")(config_object(run, spec)),
         "iterations": checked_call(spec, "iterations")(run.config),
         "headline": headline_of(spec, run.config),
+        **({"metric": own} if (own := own_metric(run.config)[0]) else {}),
     }

@@ -31,6 +31,8 @@ class ScriptConfig:
     # more files that decide the result, such as data, as patterns below `folder`; changed ones make new runs
     files: list[str] = field(default_factory=list)
     packages: bool = False  # other versions of the packages that the script imports make new runs
+    metric: str = ""  # the metric that says how well a run did; `goal`: minimize or maximize
+    goal: str = "minimize"
     success: str = ""  # a metric from 0 to 1, if there is one, that progress and lists of runs show in percent
     # `text`: lines of the output such as `step 1: loss 0.5`; `tensorboard`, `wandb`, `trackio`: their files below
     # PLAT_RUN_DIR; `mlflow`: what MLflow's client logs; a file below PLAT_RUN_DIR or a pattern (`*/metrics.csv`), with

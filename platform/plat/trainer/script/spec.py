@@ -16,6 +16,7 @@ from plat.trainer.script.config import TENSORBOARD, TO_FILL_IN, WANDB, ScriptRun
 from plat.trainer.script.readers.patterns import compiled
 from plat.trainer.script.source_files import source_files
 
+GOALS = ("minimize", "maximize")
 INTERPRETERS = ("python", "python3", "sh", "bash", "zsh", "Rscript", "julia", "perl", "node", "ruby")
 SCRIPTS = (".py", ".sh", ".R", ".jl", ".pl", ".js", ".rb")
 
@@ -24,6 +25,10 @@ def validate(config: ScriptRunConfig) -> ScriptRunConfig:
     """Return the config. Raises SpecError for a wrong command or file of metrics, or values that do not fit."""
     if not Path(config.script.folder).is_dir():
         raise SpecError(f"there is no folder {config.script.folder}", where="script.folder", fix="name one that exists")
+    if config.script.goal not in GOALS:
+        raise SpecError(
+            f"{config.script.goal!r} is no goal", where="script.goal", fix=suggest(config.script.goal, GOALS)
+        )
     check_placeholders(config)
     for name, value in flat(config.args).items():
         if value == TO_FILL_IN:
@@ -100,6 +105,8 @@ SPEC = TrainerSpec(
         "script.grace",
         "script.timeout",
         "script.stall",
+        "script.metric",
+        "script.goal",
         "script.success",
     ),
     legacy={"script.patterns": [], "script.packages": False},
