@@ -11,6 +11,7 @@ from plat.errors import SpecError
 from plat.extras import require_extra
 from plat.suggest import suggest
 from plat.trainer.api import HEADLINE, TrainerSpec, lazily
+from plat.trainer.script import snapshot
 from plat.trainer.script.command import PYTHONS, check_placeholders, flat, interpreter, is_read_anew, words_of
 from plat.trainer.script.config import TENSORBOARD, TO_FILL_IN, WANDB, ScriptRunConfig, sources_of
 from plat.trainer.script.readers.patterns import compiled
@@ -93,6 +94,7 @@ SPEC = TrainerSpec(
     resources=lambda config: {"threads": config.script.threads, "gpus": config.script.gpus},
     fingerprint=_fingerprint,
     source_files=source_files,
+    snapshots=snapshot,
     check_machine=_check_machine,
     operational_keys=(
         "script.folder",
@@ -100,6 +102,7 @@ SPEC = TrainerSpec(
         "script.grace",
         "script.timeout",
         "script.stall",
+        "script.snapshot",
         "script.success",
     ),
     legacy={"script.patterns": [], "script.packages": False},

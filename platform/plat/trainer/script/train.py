@@ -24,6 +24,7 @@ from plat.trainer.script.process import Script
 from plat.trainer.script.readers.logged import Logged, Source
 from plat.trainer.script.readers.output import Output
 from plat.trainer.script.recorder import Recorder
+from plat.trainer.script.snapshot import redirected, search_variables
 from plat.trainer.script.sources import opened, prepared, remove_old
 from plat.words.outcomes import FINISHED, INTERRUPTED
 
@@ -56,6 +57,9 @@ def train(config: ScriptRunConfig, io: RunIO) -> Outcome:
     text, patterns = TEXT in sources_of(config.script), config.script.patterns
     output = Output(config.script.step, notes.refuse, text=text, patterns=patterns, first=first)
     words = filled(config, of_the_run)
+    if io.code is not None:
+        words = redirected(config, words, io.code)
+        variables |= search_variables(variables, io.code)
     started = time.time()
     script = Script(words, folder, variables, needle=b"" if text or patterns else b"{")
     is_interrupted = Watch(script, output, sources, recorder, checkpoints).follow(io, config.script)
