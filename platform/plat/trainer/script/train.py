@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from plat.errors import RunError, os_errors_as
+from plat.processes.process_tree import signal_name
 from plat.trainer.api import Outcome, RunIO
 from plat.trainer.heartbeat import beat
 from plat.trainer.script.advice import nothing_read
@@ -161,7 +162,7 @@ def _environment(config: ScriptRunConfig, of_the_run: dict[str, str]) -> dict[st
 def _failure(script: Script, words: list[str], config: ScriptConfig) -> RunError:
     """Return the error for a script that ended with an exit code other than 0, or by a signal."""
     code = script.code or 0
-    how = f"exit code {code}" if code > 0 else f"signal {_signal_name(-code)}"
+    how = f"exit code {code}" if code > 0 else f"signal {signal_name(-code).removeprefix('signal ')}"
     is_killed = code == -signal.SIGKILL
     how += ", sent from outside or by the kernel for lack of memory" if is_killed else ""
     what = f"the script ended with {how}" + (f": {script.last}" if script.last else "")
@@ -169,10 +170,3 @@ def _failure(script: Script, words: list[str], config: ScriptConfig) -> RunError
     if "ModuleNotFoundError" in script.last:
         fix = f"install it for {interpreter(config)}, or name the Python that has it: script.python: PATH"
     return RunError(what, where=shlex.join(words), fix=fix, failure_class="node" if is_killed else "error")
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:  # a real-time signal
-        return str(number)

@@ -68,3 +68,30 @@ def test_a_moved_script_resumes_from_its_new_folder(plat: Verb, project: Path, m
     Path("ready").touch()
     assert plat("retry", "mine.yaml", "--home", project / "plat-home")[0] == 0
     assert len(Home(project / "plat-home").run_ids()) == 2
+
+
+def test_links_among_checkpoints_are_links_again_after_a_kill(plat: Verb, project: Path) -> None:
+    Path("train.py").write_text(
+        "import json, os, time\n"
+        "from pathlib import Path\n"
+        "folder = Path(os.environ['PLAT_CHECKPOINT_DIR'])\n"
+        "latest = folder / 'latest'\n"
+        "first = int((latest / 'step.txt').read_text()) + 1 if latest.exists() else 1\n"
+        "assert first == 1 or (latest.is_symlink() and not (folder / 'out').is_symlink())\n"
+        "for step in range(first, 4):\n"
+        "    (folder / f'step_{step}').mkdir()\n"
+        "    (folder / f'step_{step}' / 'step.txt').write_text(str(step))\n"
+        "    if latest.is_symlink(): latest.unlink()\n"
+        "    latest.symlink_to(f'step_{step}')\n"
+        "    if step == 1:\n"
+        "        (folder / 'gone').symlink_to('step_0'); (folder / 'loop').symlink_to('.')\n"
+        "        (folder / 'out').symlink_to('/etc')\n"
+        "    print(json.dumps({'step': step, 'loss': first}), flush=True)\n"
+        "    time.sleep(1)\n"
+        "    if first == 1 and step == 2: os.kill(os.getpid(), 9)\n"
+    )
+    experiment()
+    code, out, err = plat("sweep", "mine.yaml", "--jobs", "2")
+    assert code == 0, out + err
+    logs = [path.read_text() for path in sorted(Path("plat-home").glob("runs/*/*/attempts/*/log.txt"))]
+    assert len(logs) == 4 and "leads to /etc, out of PLAT_CHECKPOINT_DIR: it is not kept" in logs[0], logs
