@@ -30,6 +30,9 @@ class ScriptConfig:
     folder: str = field(default=".", metadata={"folder": True})  # the command runs here; relative to the file's folder
     # more files that decide the result, such as data, as patterns below `folder`; changed ones make new runs
     files: list[str] = field(default_factory=list)
+    snapshot: bool = (
+        True  # runs execute copies of these files, made when the sweep starts; False: the files as they are
+    )
     packages: bool = False  # other versions of the packages that the script imports make new runs
     metric: str = ""  # the metric that says how well a run did; `goal`: minimize or maximize
     goal: str = "minimize"

@@ -11,6 +11,7 @@ from plat.errors import SpecError
 from plat.extras import require_extra
 from plat.suggest import suggest
 from plat.trainer.api import HEADLINE, TrainerSpec, lazily
+from plat.trainer.script import snapshot
 from plat.trainer.script.command import PYTHONS, check_placeholders, flat, interpreter, is_read_anew, words_of
 from plat.trainer.script.config import TENSORBOARD, TO_FILL_IN, WANDB, ScriptRunConfig, sources_of
 from plat.trainer.script.readers.patterns import compiled
@@ -98,6 +99,7 @@ SPEC = TrainerSpec(
     resources=lambda config: {"threads": config.script.threads, "gpus": config.script.gpus},
     fingerprint=_fingerprint,
     source_files=source_files,
+    snapshots=snapshot,
     check_machine=_check_machine,
     operational_keys=(
         "script.folder",
@@ -107,6 +109,7 @@ SPEC = TrainerSpec(
         "script.stall",
         "script.metric",
         "script.goal",
+        "script.snapshot",
         "script.success",
     ),
     legacy={"script.patterns": [], "script.packages": False},
