@@ -64,8 +64,6 @@ def print_report(report: Report, console: Console, detail: Detail = "main") -> N
     elif shown and not report.experiment.report and (names := [table.title for table in tables if not table.printed]):
         more = f" and {len(names) - MOST_TITLES} more" if len(names) > MOST_TITLES else ""
         console.print(Text(f"on the page: {'; '.join(names[:MOST_TITLES])}{more}", STYLES["dim"]))
-    if shown and report.left_out:
-        console.print(Text(report.left_out, STYLES["dim"]))
     for warning in report.warnings:
         console.print(f"warning: {warning}", style="yellow", markup=False, highlight=False)
     for failure in report.failures:
