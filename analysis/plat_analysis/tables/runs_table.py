@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import compress
+
+from plat.words.metric_names import SUCCESS, VAL_SUCCESS
 from plat.words.outcomes import FINISHED
 from plat_analysis.artifact import DASH, Cell, Column, Note, Row, Table, Tone, number
 from plat_analysis.data.labels import label, model_that_ran
@@ -14,8 +17,9 @@ MOST_LISTED = 10
 
 
 def runs_table(results: Results) -> Table:
-    """Return a line for each run of the experiment file, in its order, with or without a result."""
+    """Return a line for each run of the file, in its order, with or without a result; without empty columns."""
     axes = list(results.experiment.axes) or sorted({axis for run in results.runs for axis in run.run.axes})
+    rate = "validation %" if VAL_SUCCESS in results.headlines else f"{results.metric(SUCCESS)} %"
     heads = [Column(axis, numeric=False) for axis in axes]
     table = Table(
         name="runs",
@@ -25,10 +29,7 @@ def runs_table(results: Results) -> Table:
             *heads,
             Column("outcome", numeric=False),
             Column("model that ran", numeric=False),
-            Column("peak", "validation %"),
-            Column("at step", "validation %"),
-            Column("last", "validation %"),
-            Column("at step", "validation %"),
+            *(Column(title, rate) for title in ("peak", "at step", "last", "at step")),
             Column("peak", "held-out %"),
             Column("final", "held-out %"),
             Column("fell after its peak", numeric=False),
@@ -38,6 +39,9 @@ def runs_table(results: Results) -> Table:
     )
     for run in results.runs:
         _add(table, results, run, axes)
+    filled = [any(row.cells[at].text not in ("", DASH) for row in table.rows) for at in range(len(table.columns))]
+    table.columns = list(compress(table.columns, filled))
+    table.rows = [Row(tuple(compress(row.cells, filled))) for row in table.rows]
     return table
 
 
