@@ -12,7 +12,7 @@ from plat.app.importing import catch_up
 from plat.app.loading import split
 from plat.app.report_making import Tolerant, make_report, write_joint
 from plat.cli.common import RUNS_FAILED, Arguments, HomeOption, QuietOption, StoreOption, shown, verb
-from plat.cli.screen.report_text import detail, printed
+from plat.cli.screen.report_text import printed
 from plat.store.home import Home
 
 WITHOUT_FILE = (
@@ -47,7 +47,7 @@ def report(
         folder = out / experiment.report_name if out and tolerant.several else out
         made = tolerant.call(partial(make_report, record=not no_record), place, uri, experiment, folder)
         if made is not None:
-            print(printed(made, place, detail(quiet)), end="")
+            print(printed(made, place, quiet), end="")
             made.built.release()
             built.append(made.built)
             exit_code = exit_code if made.whole else RUNS_FAILED
