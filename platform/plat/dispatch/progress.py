@@ -22,7 +22,7 @@ from plat.units import duration
 from plat.words.outcomes import FINISHED
 
 SUMMARY_EVERY = 10.0  # seconds, when piped
-RAREST = 600.0  # seconds between two summaries
+RAREST = 64  # times this, if only few lines are wanted
 REFRESH_EVERY = 0.25  # seconds, on a terminal
 
 
@@ -53,7 +53,7 @@ class Plain(Progress):
     def __init__(self, stream: TextIO | None = None, each: bool = True) -> None:
         self._stream, self._each = stream or sys.stdout, each
         self._started = self._summary_at = time.monotonic()
-        self._every = 0.0  # more than SUMMARY_EVERY
+        self._times = 1  # SUMMARY_EVERY until the next summary
         self._newest = self._line = self._last_summary = ""
         self._notes: dict[str, str] = {}  # id of a run -> its last message before its first event
 
@@ -68,10 +68,10 @@ class Plain(Progress):
             if view.kind == "run" and view.note and self._notes.get(view.id) != view.note:
                 self._notes[view.id] = view.note
                 self.message(f"{'starting':<11} {one_line(view.title)}: {one_line(view.note)}")
-        self._line, now, every = summary(totals), time.monotonic(), max(self._every, SUMMARY_EVERY)
-        if now - self._summary_at < every:
+        self._line, now = summary(totals), time.monotonic()
+        if now - self._summary_at < self._times * SUMMARY_EVERY:
             return
-        self._summary_at, self._every = now, 0.0 if self._each else min(2 * every, RAREST)
+        self._summary_at, self._times = now, 1 if self._each else min(2 * self._times, RAREST)
         for view in views:
             if view.kind == "prepare":
                 self.message(f"{'preparing':<11} {describe_preparation(view)}")
