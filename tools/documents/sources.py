@@ -99,7 +99,7 @@ def _table(report: Report, words: Sequence[str]) -> str:
     if given["lines"]:
         table = replace(table, rows=_chosen(table, given["lines"].split(",")))
     if given["plain"]:
-        table = replace(table, caption="", notes=[])
+        table = replace(table, caption="", fine_print="", notes=[])
     return render.markdown(table).partition("\n")[2]  # without the heading: the page has its own
 
 

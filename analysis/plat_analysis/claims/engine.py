@@ -72,11 +72,28 @@ class Verdict:
     def reason(self) -> str:
         """Return what decided, and the p-value if there is one: `above zero in 1 of 9; p .0010 over all its rows`.
 
-        If only a part of the matrix was judged, the text begins with `part`.
+        If overrides chose a part of the matrix, the text begins with `part`.
         """
         one = len(self.value) == 1 if isinstance(self.value, Mapping) else False
         p = "" if self.p is None or one else f"p {p_value(self.p)} over all its rows"
-        return "; ".join(filter(None, [self.part, self.deciding.replace(" in 1 of 1", ""), p]))
+        return "; ".join(filter(None, [self.part * self.is_chosen, self.deciding.replace(" in 1 of 1", ""), p]))
+
+    @property
+    def is_chosen(self) -> bool:
+        """Return True if overrides chose a part of the matrix; a claim at each value of an added axis says it by id."""
+        return "matrix." in self.part
+
+    @property
+    def sentence(self) -> str:
+        """Return what is claimed, with the value of an added axis at which it was judged: `A helps (lr = 0.1)`."""
+        part = "" if self.is_chosen else self.part.removeprefix("only: ")
+        return f"{(self.says or self.id).rstrip('.')} ({part})" if part else self.says or self.id
+
+    @property
+    def needed(self) -> str:
+        """Return how many seeds would decide an open claim; "" if that is not known."""
+        found = re.search(r"^.*(would|needed to) decide", "\n".join(self.lines), re.MULTILINE)
+        return found[0] if found else ""
 
     @property
     def brief(self) -> list[str]:
@@ -84,7 +101,7 @@ class Verdict:
 
         Without what is usual (`over seeds`) and without the part of the matrix that the id says (`only: lr = 0.1`).
         """
-        said = {"over seeds"} if "matrix." in self.part else {"over seeds", self.part}
+        said = {"over seeds"} if self.is_chosen else {"over seeds", self.part}
         text = "\n".join(line for line in self.lines if line not in said)
         return re.sub(r" in 1 of 1(\n|$)", lambda found: ": " if found[1] else "", text).splitlines()
 

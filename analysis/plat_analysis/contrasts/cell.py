@@ -150,6 +150,10 @@ def _one_run(before: Measurement | None, after: Measurement, facts: dict[str, An
     return Estimate(value, *bounds, "instances", 1, **facts)
 
 
+def _of_column(cell: Cell, note: str) -> str:
+    return f"{cell.column}: {note}" if cell.column else note
+
+
 def average(cells: Sequence[Cell], contrast: Contrast) -> Estimate:
     """Return the mean of a contrast over cells with equal weight; without a value unless every cell has one.
 
@@ -158,11 +162,12 @@ def average(cells: Sequence[Cell], contrast: Contrast) -> Estimate:
     """
     parts = [cell.estimate(contrast) for cell in cells]
     wanted = max((part.wanted for part in parts), default=0)
-    absent = [f"{cell.column}: {part.note}" for cell, part in zip(cells, parts, strict=True) if part.value is None]
+    absent = [_of_column(cell, part.note) for cell, part in zip(cells, parts, strict=True) if part.value is None]
     if absent or not parts:
         have = len(parts) - len(absent)
-        return Estimate(wanted=wanted, note=f"{have} of {len(parts)} columns; " + "; ".join(absent))
-    notes = [f"{cell.column}: {part.note}" for cell, part in zip(cells, parts, strict=True) if part.note]
+        counted = [f"{have} of {len(parts)} columns"] if len(parts) != 1 else []
+        return Estimate(wanted=wanted, note="; ".join([*counted, *absent]))
+    notes = [_of_column(cell, part.note) for cell, part in zip(cells, parts, strict=True) if part.note]
     facts: dict[str, Any] = {
         "wanted": wanted,
         "run_ids": tuple(dict.fromkeys(run for part in parts for run in part.run_ids)),

@@ -19,6 +19,7 @@ from plat_analysis.statistics.intervals import t_interval, wilson
 BAND_SEEDS = 3  # with two seeds an interval would have one degree of freedom
 MARKED = 6  # markers on a mean
 GRID = 100  # steps at which seeds that log at different ones are interpolated
+LARGEST = 1e100  # larger values and infinities are not drawn: an axis cannot hold them
 MOST_POINTS = 250  # of a seed's thin line; longer lines are thinned evenly
 
 
@@ -68,11 +69,12 @@ def condition_curves(
     each = [np.interp(steps, *curve) if interpolated else curve[1][np.isin(curve[0], steps)] for curve in counted]
     values = np.array(each).reshape(len(counted), len(steps))
     lines = tuple(curve for _, curve in drawn)
-    mean = values.mean(axis=0) if len(counted) else np.array([])
     low = high = None
-    if len(counted) >= BAND_SEEDS:
-        _, low, high = t_interval(values, axis=0)
-    elif len(counted) == 1 and (run := next(run for run, _ in drawn if not run.missing)).measures_success(key):
+    with np.errstate(over="ignore", invalid="ignore"):  # a diverged run has infinities
+        mean = values.mean(axis=0) if len(counted) else np.array([])
+        if len(counted) >= BAND_SEEDS:
+            _, low, high = t_interval(values, axis=0)
+    if len(counted) == 1 and (run := next(run for run, _ in drawn if not run.missing)).measures_success(key):
         n = int((run.run.config.get("eval") or {}).get("instances") or 0)
         low, high = wilson(mean * n, n) if n else (None, None)
     shown = {run.id for run, _ in drawn}
@@ -122,6 +124,10 @@ def points(curves: ConditionCurves, **labels: Any) -> list[dict[str, Any]]:
     ]
 
 
+def _drawable(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.where(np.abs(values) < LARGEST, values, np.nan)
+
+
 def draw(
     axis: Any,
     curves: ConditionCurves,
@@ -136,8 +142,8 @@ def draw(
     of the metric.
     """
     colour = look.colour
-    low, high = curves.low, curves.high
-    if band and low is not None and high is not None:
+    if band and curves.low is not None and curves.high is not None:
+        low, high = _drawable(curves.low), _drawable(curves.high)
         if bounds is not None:
             low, high = np.clip(low, *bounds), np.clip(high, *bounds)
         axis.fill_between(curves.steps, low, high, color=colour, alpha=0.16, linewidth=0, zorder=2)
@@ -145,7 +151,7 @@ def draw(
     for run, (steps, values) in zip(curves.runs, curves.lines, strict=True):
         if not single or run.missing:
             apart = max(1, -(-len(steps) // MOST_POINTS))
-            axis.plot(steps[::apart], values[::apart], color=colour, linewidth=0.6, alpha=0.45, zorder=2.5)
+            axis.plot(steps[::apart], _drawable(values[::apart]), color=colour, linewidth=0.6, alpha=0.45, zorder=2.5)
         if run.missing or is_stopped(run.outcome):
             axis.plot(steps[-1], values[-1], "x", color=colour, ms=4, mew=1.2, zorder=5)
         elif run.id in curves.falls:
@@ -154,6 +160,6 @@ def draw(
         apart = max(1, len(curves.steps) // MARKED)
         marked = (look.place * apart // 4 % apart, apart)
         axis.plot(
-            curves.steps, curves.mean, color=colour, linestyle=look.dash, marker=look.marker, markevery=marked,
-            ms=3.2, mec="white", mew=0.4, zorder=4, gid=gid,
+            curves.steps, _drawable(curves.mean), color=colour, linestyle=look.dash, marker=look.marker,
+            markevery=marked, ms=3.2, mec="white", mew=0.4, zorder=4, gid=gid,
         )  # fmt: skip

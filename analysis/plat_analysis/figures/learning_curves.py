@@ -117,7 +117,7 @@ def _draw(by_line: Panels, results: Results, metric: str, baseline: str, layout:
     for c, column in enumerate(columns):
         axes[0][c].set_title(shortened(_named(layout.columns, column), LONGEST_NAME))
         for r in range(len(rows)):
-            _finish_panel(axes[r][c], top if rate else None)
+            finish_panel(axes[r][c], top if rate else None)
             axes[r][c].tick_params(length=0 if c else 2.5, axis="y")
     for axis, name in zip(axes[:, 0], names, strict=True) if named else ():
         axis.annotate(
@@ -139,7 +139,7 @@ def _named(axes: tuple[str, ...], name: str) -> str:
     return " · ".join(map(value_label, axes, parts)) if len(parts) == len(axes) else label(name)
 
 
-def _finish_panel(axis: style.Axes, top: float | None) -> None:
+def finish_panel(axis: style.Axes, top: float | None = None) -> None:
     """Draw the grid of one panel, and percent ticks for a rate (`top` is the end of its axis)."""
     style.quiet_grid(axis)
     axis.xaxis.set_major_locator(style.whole_numbers())

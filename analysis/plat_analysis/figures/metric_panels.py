@@ -15,7 +15,7 @@ from plat_analysis.facets import AxisNames, Facets, Layout, rows_or
 from plat_analysis.figures import condition_curves as curves
 from plat_analysis.figures import style
 from plat_analysis.figures.condition_curves import ConditionCurves, condition_curves
-from plat_analysis.figures.learning_curves import caption
+from plat_analysis.figures.learning_curves import caption, finish_panel
 from plat_analysis.shown_text import shortened
 
 MOST_BANDS = 4  # more bands than this hide each other
@@ -90,10 +90,7 @@ def _draw(panels: Panels, facets: Facets, shown: list[str], baseline: str) -> st
     for r, row in enumerate(rows):
         for c, metric in enumerate(shown):
             axis = axes[r][c]
-            style.quiet_grid(axis)
-            axis.xaxis.set_major_locator(style.whole_numbers())
-            if not axis.lines:
-                axis.text(0.5, 0.5, "no data", transform=axis.transAxes, ha="center", color=style.QUIET)
+            finish_panel(axis)
             if r == 0:
                 axis.set_title(shortened(metric, LONGEST_NAME))
         if row:

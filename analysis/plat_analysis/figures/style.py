@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -204,7 +205,8 @@ def images(figure: Figure) -> dict[str, bytes]:
         "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
     }
     files = {}
-    with matplotlib.rc_context({**STYLE, "svg.hashsalt": figure.name}):  # type: ignore[dict-item]
+    with matplotlib.rc_context({**STYLE, "svg.hashsalt": figure.name}), warnings.catch_warnings():  # type: ignore[dict-item]
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # a value in another script: SVG shows it
         drawn = figure.draw()
         area = _titled(drawn, figure.title)
         for kind, said in metadata.items():

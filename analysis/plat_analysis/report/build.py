@@ -24,7 +24,7 @@ from plat_analysis.plugins import builder_registry
 from plat_analysis.plugins.entry_checking import check_entries, place, why_left_out
 from plat_analysis.plugins.failure import Failure
 from plat_analysis.plugins.narrowed import narrowing
-from plat_analysis.report.default_entries import entries_of, left_out
+from plat_analysis.report.default_entries import entries_of
 from plat_analysis.report.recorded_report import metric_name
 from plat_analysis.report.report import Provenance, Report
 
@@ -74,7 +74,6 @@ def build_report(frames: Frames, experiment: Experiment, provenance: Provenance 
         [*failures, *claim_failures],
         {artifact.name: where for artifact, where in zip(artifacts, origins, strict=True)},
         reference=reference_beside(experiment, claims),
-        left_out=left_out(results),
     )
 
 

@@ -14,9 +14,8 @@ from plat_analysis.facets import Facets, Layout
 from plat_analysis.own_axes import added_axes, by_axes, varied_axes
 from plat_analysis.quantities.metric import MOST_DIGITS
 
-MOST_METRICS = 6  # on the page; the others are in the store
+MOST_CURVES = 6  # of metrics that no claim is about
 MOST_PRINTED = 2  # on the terminal, of runs without claims and headline metric
-MOST_NAMED = 12  # of the metrics that are left out
 SIGNIFICANT = 4  # digits of the largest value of a metric
 ROUNDING = 1e-9  # a smaller spread, as a share of the values, is that of adding numbers in another order
 # Learning rates, times, counters, speed: what loggers add by themselves.
@@ -27,80 +26,59 @@ HOUSEKEEPING = re.compile(
 )
 
 
-LINES = ("rows", "columns", "pair", "baseline")  # options of figures of curves
-
-
 def entries_of(results: Results) -> list[dict[str, Any]]:
     """Return the report entries of an experiment: those of its file after the effects of the axes that were added.
 
-    Without `report:`, these are the mean of every metric in each cell, its curves, and the effect of each axis, or []
-    if no run logged a metric. An axis whose values have different seeds has no effect, because effects are paired.
-
-    The key `only` of an entry says where it is shown: on the `page`, or `folded` on the page; else everywhere. One
-    table of the metrics of claims is for the terminal: for one axis its effect, for several a grid of each metric.
+    Without `report:`, these are the effect of an only axis, or for several a grid of each metric, then curves and
+    effects; then a table of all other metrics. An axis whose values have different seeds has no effect, because effects
+    are paired. The key `only` of an entry says where it is shown: on the `page`, or `folded` there; else everywhere.
     """
     experiment = results.experiment
-    metrics, first = _metrics(results)
+    metrics, others = _metrics(results)
     if experiment.report:  # what was added is compared first
-        return [*_effects(results, added_axes(experiment), metrics[:first]), *experiment.report]
+        return [*_effects(results, added_axes(experiment), metrics), *experiment.report]
+    if not metrics:
+        return []
     varied = varied_axes(experiment)
-    entries = []
-    for shown, only in ((metrics[:first], {}), (metrics[first:], {"only": "folded"})):
-        effects = _effects(results, varied, shown) if shown else []
-        if len(varied) != 1 or not effects:
-            entries += [{**entry, **only} for entry in _grids(results, shown)]
-            only = only or {"only": "page"}
-            effects = [{**entry, **only} for entry in effects]
-        curves = {"builder": "learning_curves", "metrics": shown, **by_axes(experiment, LINES, {})}
-        entries += [*({**entry, **only} for entry in effects), *([{**curves, **only}] if shown else [])]
+    effects = _effects(results, varied, metrics)
+    cells = {"rows": varied[:-1] or varied, "columns": varied[-1:] if len(varied) > 1 else ()}
+    if len(varied) != 1 or not effects:
+        groups = [[metric] for metric in metrics] if varied else [metrics]
+        effects = [
+            *(_table(results, group, **cells) for group in groups),
+            *({**one, "only": "page"} for one in effects),
+        ]
+    curves = {"builder": "learning_curves", **by_axes(experiment, ("rows", "columns", "pair", "baseline"), {})}
+    entries = [*effects, {**curves, "metrics": metrics}]
+    if others:
+        entries.append({**_table(results, others, rows=varied, columns=()), "title": "Other metrics", "only": "folded"})
+        entries.append({**curves, "metrics": others[:MOST_CURVES], "only": "folded"})
     return entries
 
 
-def left_out(results: Results) -> str:
-    """Return which logged metrics a report without `report:` leaves out; "" if it shows all."""
-    metrics, _ = _metrics(results)
-    logged = results.logged()
-    others = [metric for metric in logged if metric not in (*metrics, *results.headlines)]
-    if results.experiment.report or VAL_SUCCESS in logged or not others:
-        return ""
-    named = ", ".join(others[:MOST_NAMED]) + (", ..." if len(others) > MOST_NAMED else "")
-    return f"Also logged, and shown when `report:` names them: {named}."
+def _table(results: Results, metrics: Sequence[str], **cells: Any) -> dict[str, Any]:
+    """Return the table of the means of metrics in these rows and columns; the success of runs is in percent."""
+    rate = metrics == [SUCCESS]
+    title = " by ".join(filter(None, [_name(results, metrics[0]), ", ".join(varied_axes(results.experiment))]))
+    digits = 1 if rate else {metric: _digits(results, metric) for metric in metrics}
+    return {"builder": "metric_table", "metrics": metrics, "title": title, "percent": rate, "digits": digits, **cells}
 
 
-def _grids(results: Results, metrics: Sequence[str]) -> list[dict[str, Any]]:
-    """Return a table for each metric: the last axis as columns, the others as rows; without axes, one for all."""
-    varied = varied_axes(results.experiment)
-    groups = [[metric] for metric in metrics] if varied else [list(metrics)] if metrics else []
-    return [
-        {
-            "builder": "metric_table",
-            "metrics": group,
-            "title": f"{_name(results, group[0])} by {', '.join(varied)}" if varied else "Metrics",
-            "percent": group == [SUCCESS],
-            "digits": 1 if group == [SUCCESS] else {metric: _digits(results, metric) for metric in group},
-            "rows": varied[:-1] or varied,
-            "columns": varied[-1] if len(varied) > 1 else (),
-            "name": "metrics" if group == metrics else f"metrics_{group[0]}",
-        }
-        for group in groups
-    ]
+def _metrics(results: Results) -> tuple[list[str], list[str]]:
+    """Return the metrics that a report is about, and the others that runs log, which say how a script ran last.
 
-
-def _metrics(results: Results) -> tuple[list[str], int]:
-    """Return the metrics of the page, and how many of them, from the first on, are those of the terminal.
-
-    First the rate and the metric of a script, then those of claims; without any, the first MOST_PRINTED of the
-    alphabet. Metrics that only say how a script ran come last. Runs of plat's own trainers have no others.
+    The former are the rate and the metric of a script and those of claims; without any, the first MOST_PRINTED. Runs
+    of plat's own trainers have no others.
     """
     logged = results.logged()
     headline = [SUCCESS] if any(len(results.curve(run.id, SUCCESS)[0]) for run in results.runs) else []
     own = [own_metric(run.run.config)[0] for run in results.runs]
     named = [metric for metric in (*own, *_claimed(results.experiment.claims)) if metric in logged]
     first = [*headline, *dict.fromkeys(metric for metric in named if metric not in results.headlines)]
-    own = [] if headline and VAL_SUCCESS in results.headlines else logged
-    others = [metric for metric in own if metric not in (*first, *results.headlines)]
-    others = sorted(others, key=_is_housekeeping)[: max(0, MOST_METRICS - len(first))]
-    return [*first, *others], len(first) or MOST_PRINTED
+    others = sorted((name for name in logged if name not in (*first, *results.headlines)), key=_is_housekeeping)
+    if headline and VAL_SUCCESS in results.headlines:
+        return first, []
+    return (first, others) if first else (others[:MOST_PRINTED], others[MOST_PRINTED:])
 
 
 def _claimed(claims: Iterable[Mapping[str, Any]]) -> list[str]:

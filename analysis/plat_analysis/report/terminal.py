@@ -5,14 +5,15 @@ Lines are laid out here because columns of rich's table cannot share a heading o
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
+from plat.words.outcomes import FINISHED
 from plat_analysis.artifact import Cell, Row, Table
 from plat_analysis.report.render import STARRED, groups, stubs
 from plat_analysis.report.report import Report
-from plat_analysis.tables.runs_table import unfinished_runs
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -30,8 +31,7 @@ STYLES = {
 }
 SUPERSCRIPT = str.maketrans("abcdefghijklmnoprstuvwxyz", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ")
 BETWEEN = "   "  # groups
-MOST_TITLES = 4  # of the tables that are only on the page
-Detail = Literal["verdicts", "main", "all"]
+
 
 CLAIM_STYLES = {
     "reproduced": "green",
@@ -42,37 +42,32 @@ CLAIM_STYLES = {
 }
 
 
-def print_report(report: Report, console: Console, detail: Detail = "main") -> None:
-    """Print warnings, the verdicts, tables, what is left out, and failures; no figures.
-
-    detail  `verdicts`: no tables; `main`: tables that are `printed`; `all`: also other tables, and the fine print
-    """
+def print_report(report: Report, console: Console, quiet: bool = False) -> None:
+    """Print warnings, the verdicts, unless `quiet` the tables that are `printed`, and failures; no figures."""
     from rich.text import Text
 
-    everything = detail == "all"
+    by_default = not report.experiment.report
+    tables = [artifact for artifact in report.artifacts if isinstance(artifact, Table) and not quiet]
     for warning in report.warnings:
         console.print(f"warning: {warning}", style="yellow", markup=False, highlight=False)
-    _print_verdicts(report, console, everything)
-    tables = [artifact for artifact in report.artifacts if isinstance(artifact, Table)]
-    shown = [] if detail == "verdicts" else [table for table in tables if table.printed or everything]
-    if detail != "verdicts" and not report.experiment.report and (unfinished := unfinished_runs(report.results)).rows:
-        shown.append(unfinished)
-    for table in shown:
-        print_table(console, table if report.experiment.report or everything else compact(table))
-        console.print()
-    if everything:
-        for text in dict.fromkeys(filter(None, (table.fine_print for table in shown))):
-            console.print(Text(text, STYLES["dim"]))
-    elif shown and not report.experiment.report and (names := [table.title for table in tables if not table.printed]):
-        more = f" and {len(names) - MOST_TITLES} more" if len(names) > MOST_TITLES else ""
-        console.print(Text(f"on the page: {'; '.join(names[:MOST_TITLES])}{more}", STYLES["dim"]))
-    if shown and report.left_out:
-        console.print(Text(report.left_out, STYLES["dim"]))
+    _print_verdicts(report, console)
+    for table in tables:
+        if table.printed:
+            print_table(console, compact(table) if by_default else table)
+            console.print()
+    ends = Counter(run.outcome or run.missing for run in report.results.runs if run.outcome != FINISHED)
+    lines = {
+        "runs that did not finish: ": [f"{count} {end}" for end, count in ends.items()],
+        "on the page: ": [table.title for table in tables if not table.printed],
+    }
+    for head, parts in lines.items() if by_default and not quiet else ():
+        if parts:
+            console.print(Text(head + "; ".join(parts), STYLES["dim"]))
     for failure in report.failures:
         console.print(failure.render(), style="red", markup=False, highlight=False)
 
 
-def _print_verdicts(report: Report, console: Console, everything: bool) -> None:
+def _print_verdicts(report: Report, console: Console) -> None:
     from rich.table import Column
     from rich.table import Table as Grid
     from rich.text import Text
@@ -80,9 +75,8 @@ def _print_verdicts(report: Report, console: Console, everything: bool) -> None:
     width = max((len(verdict.word) for verdict in report.claims), default=0)
     for verdict in report.claims:
         rows = Grid.grid(Column(justify="right", width=width), Column(), padding=(0, 2, 0, 0))
-        status = Text(verdict.word, CLAIM_STYLES[verdict.status])
-        rows.add_row(status, Text(f"{verdict.id}: {verdict.says}"))
-        for line in verdict.lines if everything else verdict.brief:
+        rows.add_row(Text(verdict.word, CLAIM_STYLES[verdict.status]), Text(f"{verdict.id}: {verdict.says}"))
+        for line in verdict.brief:
             rows.add_row("", Text(line, "bright_black"))
         if reference := report.reference.get(verdict.id):
             rows.add_row("reference", Text(str(reference)))

@@ -63,7 +63,7 @@ class VerdictLine:
 
     @property
     def sentence(self) -> str:
-        return self.verdict.says or self.verdict.id
+        return self.verdict.sentence
 
     @property
     def over_all(self) -> str:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import compress
+
+from plat.words.metric_names import SUCCESS, VAL_SUCCESS
 from plat.words.outcomes import FINISHED
-from plat_analysis.artifact import DASH, Cell, Column, Note, Row, Table, Tone, number
+from plat_analysis.artifact import DASH, Cell, Column, Row, Table, Tone, number
 from plat_analysis.data.labels import label, model_that_ran
 from plat_analysis.data.results import Results, RunView, spell
 from plat_analysis.quantities.quantity import Measurement
 from plat_analysis.quantities.success import fall_after_peak, final_heldout_score, heldout_score, last_score, peak_score
 
-HEADS = ("run", "outcome")
-MOST_LISTED = 10
-
 
 def runs_table(results: Results) -> Table:
-    """Return a line for each run of the experiment file, in its order, with or without a result."""
+    """Return a line for each run of the file, in its order, with or without a result; without empty columns."""
     axes = list(results.experiment.axes) or sorted({axis for run in results.runs for axis in run.run.axes})
+    rate = "validation %" if VAL_SUCCESS in results.headlines else f"{results.metric(SUCCESS)} %"
     heads = [Column(axis, numeric=False) for axis in axes]
     table = Table(
         name="runs",
@@ -25,10 +26,7 @@ def runs_table(results: Results) -> Table:
             *heads,
             Column("outcome", numeric=False),
             Column("model that ran", numeric=False),
-            Column("peak", "validation %"),
-            Column("at step", "validation %"),
-            Column("last", "validation %"),
-            Column("at step", "validation %"),
+            *(Column(title, rate) for title in ("peak", "at step", "last", "at step")),
             Column("peak", "held-out %"),
             Column("final", "held-out %"),
             Column("fell after its peak", numeric=False),
@@ -38,20 +36,9 @@ def runs_table(results: Results) -> Table:
     )
     for run in results.runs:
         _add(table, results, run, axes)
-    return table
-
-
-def unfinished_runs(results: Results) -> Table:
-    """Return the first MOST_LISTED runs that did not finish, with their axes and outcomes, for the terminal."""
-    axes = [axis for axis, values in results.experiment.axes.items() if len(values) > 1]
-    runs = [run for run in results.runs if run.outcome != FINISHED]
-    table = Table("unfinished", "Runs that did not finish", [Column(title, numeric=False) for title in HEADS], [])
-    table.columns[1:1] = [Column(axis, numeric=False) for axis in axes]
-    for run in runs[:MOST_LISTED]:
-        words = [run.id, *(spell(run.run.axes.get(axis)) for axis in axes), run.outcome or run.missing]
-        table.rows.append(Row(tuple(map(Cell, words))))
-    if len(runs) > MOST_LISTED:
-        table.notes.append(Note(f"and {len(runs) - MOST_LISTED} more: `plat status` lists them"))
+    filled = [any(row.cells[at].text not in ("", DASH) for row in table.rows) for at in range(len(table.columns))]
+    table.columns = list(compress(table.columns, filled))
+    table.rows = [Row(tuple(compress(row.cells, filled))) for row in table.rows]
     return table
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from plat.app.entries import Entry
 from plat.app.messages import tell
+from plat.characters import one_line
 from plat.errors import HomeError
 from plat.rl.peak import peak_of
 from plat.store.home import Home
@@ -184,4 +185,4 @@ def spelled(key: str, value: Any) -> Any:
         return duration(value)
     if isinstance(value, float):
         return float(f"{value:.4g}")
-    return value
+    return one_line(value) if isinstance(value, str) else value

@@ -27,7 +27,7 @@ VERBS = {
     "retry": "Run failed runs again.",
     "sync": "Copy what runs recorded into MLflow.",
     "report": "Build tables, figures and one HTML page.",
-    "claims": "Print the verdict on each claim of the paper.",
+    "claims": "Print the verdict on each claim.",
     "rm": "Remove runs for good, and their MLflow runs.",
     "gc": "Delete files that a home no longer needs.",
     "export": "Write results as a bundle: small Parquet files.",

@@ -104,6 +104,4 @@ class Board:
         note = read_status(AttemptPaths(attempt.path.parent)) if attempt.step is None else ""
         state = "starting" if note and job.state == RUNNING else state
         eta = attempt.seconds_left(iterations)
-        return replace(
-            view, state=state, step=attempt.step, success=attempt.success, metric=attempt.metric, eta=eta, note=note
-        )
+        return replace(view, state=state, step=attempt.step, success=attempt.success, eta=eta, note=note)

@@ -16,13 +16,13 @@ from typing import Any, TextIO
 
 from plat.characters import escaped, one_line
 from plat.dispatch.board import Totals
-from plat.dispatch.dispatcher import ENDED, QUEUED, RUNNING, WAITING, Change
+from plat.dispatch.dispatcher import QUEUED, RUNNING, WAITING, Change
 from plat.dispatch.run_view import View, laid_out
 from plat.units import duration
 from plat.words.outcomes import FINISHED
 
 SUMMARY_EVERY = 10.0  # seconds, when piped
-RAREST_SUMMARY = 600.0  # seconds, of `Brief`
+RAREST = 64  # times this, if only few lines are wanted
 REFRESH_EVERY = 0.25  # seconds, on a terminal
 
 
@@ -44,59 +44,47 @@ class Progress:
 
 
 class Plain(Progress):
-    """Print a line per start, end and early message of a run, and a summary every SUMMARY_EVERY seconds."""
+    """Print what went wrong and summaries every SUMMARY_EVERY seconds.
 
-    def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = stream or sys.stdout
-        self._started = time.monotonic()
-        self._summary_at = time.monotonic()
-        self._last_summary = ""
+    each  also print a line for each start, end and early message of a run. Otherwise summaries name the newest finished
+          run, come ever more rarely, and one is the last line
+    """
+
+    def __init__(self, stream: TextIO | None = None, each: bool = True) -> None:
+        self._stream, self._each = stream or sys.stdout, each
+        self._started = self._summary_at = time.monotonic()
+        self._times = 1  # SUMMARY_EVERY until the next summary
+        self._newest = self._line = self._last_summary = ""
         self._notes: dict[str, str] = {}  # id of a run -> its last message before its first event
 
+    def change(self, change: Change, *, measured: str = "", seconds: float = 0.0) -> None:
+        if not self._each and change.kind == "run" and change.outcome == FINISHED:
+            self._newest = "; " + " ".join(describe(change, measured, seconds).split())
+        elif self._each or change.kind != "run" or change.state != RUNNING:
+            super().change(change, measured=measured, seconds=seconds)
+
     def update(self, views: list[View], totals: Totals) -> None:
-        for view in views:
+        for view in views if self._each else ():
             if view.kind == "run" and view.note and self._notes.get(view.id) != view.note:
                 self._notes[view.id] = view.note
                 self.message(f"{'starting':<11} {one_line(view.title)}: {one_line(view.note)}")
-        now = time.monotonic()
-        if now - self._summary_at < SUMMARY_EVERY:
+        self._line, now = summary(totals), time.monotonic()
+        if now - self._summary_at < self._times * SUMMARY_EVERY:
             return
-        self._summary_at = now
+        self._summary_at, self._times = now, 1 if self._each else min(2 * self._times, RAREST)
         for view in views:
             if view.kind == "prepare":
                 self.message(f"{'preparing':<11} {describe_preparation(view)}")
-        line = summary(totals)
-        if line != self._last_summary:
-            self._last_summary = line
-            self.message(line)
+        if self._line != self._last_summary:
+            self._last_summary = self._line
+            self.message(self._line + self._newest)
 
     def message(self, text: str) -> None:
         print(f"[{time.monotonic() - self._started:7.1f} s] {text}", file=self._stream, flush=True)
 
-
-class Brief(Plain):
-    """Print what went wrong, and a summary with the newest finished run, ever more rarely, and at the end."""
-
-    def __init__(self, stream: TextIO | None = None) -> None:
-        super().__init__(stream)
-        self._every, self._newest, self._totals = SUMMARY_EVERY, "", ""
-
-    def change(self, change: Change, *, measured: str = "", seconds: float = 0.0) -> None:
-        is_run = change.kind == "run"
-        if is_run and change.state == ENDED and change.outcome == FINISHED:
-            self._newest = " ".join(describe(change, measured, seconds).split())
-        elif not (is_run and change.state == RUNNING):
-            super().change(change, measured=measured, seconds=seconds)
-
-    def update(self, views: list[View], totals: Totals) -> None:
-        self._totals = summary(totals)
-        if time.monotonic() - self._summary_at >= self._every:
-            self._summary_at, self._every = time.monotonic(), min(2 * self._every, RAREST_SUMMARY)
-            self.message("; ".join(filter(None, [self._totals, self._newest])))
-
     def end(self) -> None:
         if self._newest:
-            self.message(self._totals)
+            self.message(self._line)
 
 
 class Live(Progress):
@@ -152,7 +140,7 @@ def choose(stream: TextIO | None = None, each: bool = True) -> Progress:
         from rich.console import Console
 
         return Live(Console(file=getattr(stream, "unfiltered", stream)))  # it moves the cursor
-    return Plain(stream) if each else Brief(stream)
+    return Plain(stream, each)
 
 
 def describe(change: Change, measured: str, seconds: float) -> str:

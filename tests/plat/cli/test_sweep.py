@@ -46,7 +46,7 @@ def test_a_second_sweep_does_nothing_and_a_removed_run_is_redone_alone(plat, spe
 
     gone, kept = sorted(done)
     shutil.rmtree(home / "runs" / gone[:2] / gone)
-    code, out, _ = plat("sweep", path)
+    code, out, _ = plat("sweep", path, "-v")
     assert code == 0 and out.count("started") == 1 and gone[:8] in out
     assert results_of(home).keys() == done.keys() and results_of(home)[kept] == done[kept]
     assert table in out
@@ -116,7 +116,7 @@ def test_a_run_whose_folder_vanishes_during_the_sweep_is_not_called_done(plat, s
     monkeypatch.setattr(importing, "import_all", remove_one)
     code, _, err = plat("sweep", path)
     assert code == 3 and "1 of 2 runs is not done" in err and "removed during the sweep" in err
-    code, out, _ = plat("sweep", path)
+    code, out, _ = plat("sweep", path, "-v")
     assert code == 0 and not out.startswith("nothing to do") and out.count("started") == 1
 
 

@@ -277,11 +277,12 @@ def test_brief_lines_have_what_went_wrong_and_rarer_summaries(monkeypatch):
     brief.change(Change("a", "run", "toy-s0", ENDED, "finished"), measured="success 43.0 %", seconds=28.0)
     brief.change(Change("a", "run", "toy-s1", ENDED, "failed:nan", "not a number"), seconds=3.0)
     for now[0] in map(float, range(75)):
-        brief.update([VIEW], TOTALS)
+        brief.update([VIEW], replace(TOTALS, done=int(now[0])))
     brief.end()
-    lines = [line.split("] ", 1)[1] for line in stream.getvalue().splitlines()]
-    newest = f"{TEXT}; finished toy-s0 (28 s, success 43.0 %)"
-    assert lines == ["failed:nan  toy-s1 (3.0 s): not a number", newest, newest, newest, TEXT]
+    failed, *lines = [line.split("] ", 1)[1] for line in stream.getvalue().splitlines()]
+    assert failed == "failed:nan  toy-s1 (3.0 s): not a number"
+    assert [line.partition(" ")[0] for line in lines] == ["10", "30", "70", "74"]
+    assert [line.endswith("; finished toy-s0 (28 s, success 43.0 %)") for line in lines] == [True, True, True, False]
 
 
 def test_a_table_on_a_terminal():

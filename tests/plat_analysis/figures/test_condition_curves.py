@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from plat.spec.expansion.experiment import load_experiment
+from plat_analysis.artifact import Figure
 from plat_analysis.data.results import Results
-from plat_analysis.figures.condition_curves import GRID, condition_curves, seeds_note
+from plat_analysis.figures import style
+from plat_analysis.figures.condition_curves import GRID, condition_curves, draw, seeds_note
 from plat_analysis.figures.learning_curves import caption
 
 
@@ -69,3 +71,15 @@ def test_the_x_axis_of_a_script_has_the_name_of_its_step(tmp_path):
     for given, name in (("", "step"), (", script.step: global_step", "global_step")):
         (tmp_path / "x.yaml").write_text(text % given)
         assert Results.planned(load_experiment(tmp_path / "x.yaml")).step_name == name
+
+
+def test_values_that_no_axis_can_hold_are_not_drawn(make_experiment, make_frames):
+    experiment = quickstart(make_experiment, seeds=range(3))
+    results = Results(make_frames(experiment), experiment)
+    runs = [run for run in results.runs if run.axis("filter") == "none"]
+    at = np.arange(3)
+    lines = condition_curves(results, runs, "x", lambda run: (at, np.array([1.0, 2.0, 1e308 * (-1) ** run.seed])))
+    figure = style.canvas(3, 2)
+    axis = figure.subplots()
+    draw(axis, lines, style.looks(["a"], "a")["a"])
+    assert all(style.images(Figure("x", "x", lambda: figure)).values()) and axis.dataLim.y1 < 10

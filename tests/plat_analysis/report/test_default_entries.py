@@ -10,7 +10,7 @@ import pytest
 from plat.spec.expansion.experiment import load_experiment
 from plat.store.mlflow.frames import Frames
 from plat_analysis.data.results import Results
-from plat_analysis.report.default_entries import entries_of, left_out
+from plat_analysis.report.default_entries import entries_of
 
 FILE = """
 title: x
@@ -39,32 +39,30 @@ def results(tmp_path: Path, text: str = FILE, **last: float | list[float]) -> Re
 
 def test_metrics_of_claims_are_printed_and_others_folded_with_housekeeping_last(tmp_path):
     names = ["SPS", "a", "b", "c", "charts/learning_rate", "d", "e", "epoch", "time/fps", "z/value_loss", "zz_return"]
-    made = results(tmp_path, **dict.fromkeys(names, 1.0))
-    effect, curves, *others = entries_of(made)
+    effect, curves, table, folded = entries_of(results(tmp_path, **dict.fromkeys(names, 1.0)))
     assert list(effect["measures"]) == curves["metrics"] == ["z/value_loss", "zz_return"]
-    assert "only" not in effect and "only" not in curves and [entry["only"] for entry in others] == ["folded"] * 2
-    assert list(others[0]["measures"]) == others[1]["metrics"] == ["a", "b", "c", "d"]
-    assert left_out(made).endswith("SPS, charts/learning_rate, e, epoch, time/fps.")
+    assert "only" not in effect and "only" not in curves and table["only"] == folded["only"] == "folded"
+    assert table["metrics"] == ["a", "b", "c", "d", "e", "SPS", "charts/learning_rate", "epoch", "time/fps"]
+    assert folded["metrics"] == table["metrics"][:6]
 
 
-def test_without_claims_two_metrics_are_printed_and_nothing_is_left_out_of_a_few(tmp_path):
+def test_without_claims_two_metrics_are_printed(tmp_path):
     made = results(tmp_path, FILE.partition("claims")[0], a=1.0, timely_loss=2.0, lrs=1.0)
-    effect, _, folded, _ = entries_of(made)
-    assert list(effect["measures"]) == ["a", "lrs"] and list(folded["measures"]) == ["timely_loss"]
-    assert left_out(made) == ""
+    effect, _, table, _ = entries_of(made)
+    assert list(effect["measures"]) == ["a", "lrs"] and table["metrics"] == ["timely_loss"]
 
 
 def test_two_axes_are_a_grid_of_each_metric_and_the_effects_are_for_the_page(tmp_path):
     text = FILE.replace("seed: [0, 1]", "wd: [0, 1], seed: [0, 1]").replace("{lr} ", "{lr} {wd} ")
     first, second, *rest = entries_of(results(tmp_path, text, **{"z/value_loss": 1.0, "zz_return": 2.0}))
     assert [entry["metrics"] for entry in (first, second)] == [["z/value_loss"], ["zz_return"]]
-    assert all((entry["rows"], entry["columns"]) == (["lr"], "wd") for entry in (first, second))
+    assert all((entry["rows"], entry["columns"]) == (["lr"], ["wd"]) for entry in (first, second))
     assert "only" not in first and "only" not in second
     assert [entry["title"] for entry in rest if entry["builder"] == "measures_table"] == [
         "The effect of lr on z/value_loss, zz_return",
         "The effect of wd on z/value_loss, zz_return",
     ]
-    assert {entry["only"] for entry in rest} == {"page"}
+    assert [entry.get("only") for entry in rest] == ["page", "page", None]
 
 
 @pytest.mark.parametrize(

@@ -162,3 +162,25 @@ def test_a_verdict_that_says_nothing_stands_below_those_that_do(report):
     root = tree(joint_files([silent, known, decided])["report.html"])
     links = [link.attrib["href"] for link in root.findall("body/main/section[@id='verdicts']/ol/li//a")]
     assert links == ["#known", "#decided", "#silent"]
+
+
+def test_how_many_seeds_would_decide_and_the_judged_value_stand_beside_the_verdict(report):
+    made = report()
+    lines = ("above zero in 1 of 1", "a +1", "about 7 seeds would decide, if judged once; the spread is large")
+    made.claims = [
+        replace(made.claims[0], status="undecided", lines=lines, part=f"only: lr = {rate}", deciding=lines[0])
+        for rate in (0.1, 0.3)
+    ]
+    first, second = tree(report_files(made)["report.html"]).findall(".//ol/li")
+    assert "The filter helps (lr = 0.1)" in text_of(first) and "The filter helps (lr = 0.3)" in text_of(second)
+    assert "To decide it: about 7 seeds would decide. " in text_of(first) and "spread" not in text_of(first)
+
+
+def test_other_metrics_are_folded_and_the_fine_print_stands_once(make_experiment, make_frames):
+    experiment = make_experiment(rows=["PPO"], tasks=["sokoban"], seeds=range(3), report=[], claims=[])
+    made = build_report(make_frames(experiment, steps=20), experiment)
+    made.artifacts[0].folded = True
+    root = tree(report_files(made)["report.html"])
+    folded = [text_of(item) for item in root.findall(".//details[@class='more']")]
+    assert folded[0].startswith("Other metrics") and made.artifacts[0].title in folded[0]
+    assert folded[-1].startswith("How intervals and stars are made") and text_of(root).count("a star requires") == 1

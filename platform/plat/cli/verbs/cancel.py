@@ -28,7 +28,7 @@ def cancel(
     """Stop runs after a checkpoint.
 
     Their outcome is "cancelled"; the next `plat sweep` that includes them resumes them. For example: plat cancel
-    table4.yaml --where task=sokoban
+    mine.yaml --where lr=0.1
     """
     from plat.dispatch.schedulers import cancel_runs
 

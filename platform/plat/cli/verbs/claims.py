@@ -1,4 +1,4 @@
-"""`plat claims`: the verdict on each claim of the paper."""
+"""`plat claims`: the verdict on each claim."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def claims(
     as_json: JsonOption = False,
     code_of_runs: CodeOfRunsOption = False,
 ) -> int:
-    """Print the verdict on each claim of the paper.
+    """Print the verdict on each claim.
 
-    Without a file, judges every file below `experiments/` (or below a named folder), under the sentences of the paper
+    Without a file, judges every file below `experiments/` (or below a named folder), under the sentences of a paper
     that they test. The error is held over all of their claims.
     """
     from plat_analysis.claims.paper import paper_claims

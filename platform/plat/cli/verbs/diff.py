@@ -42,7 +42,7 @@ def diff(
 ) -> int:
     """Compare runs: their options, results and curves.
 
-    Takes two runs or more, or those of experiment files. For example: plat diff 1a2b3c4d 5e6f7a8b --metric val/success
+    Takes two runs or more, or those of experiment files. For example: plat diff 1a2b3c4d 5e6f7a8b --metric accuracy
     --out curves.png
     """
     from plat.store.disk.durable import write
@@ -119,7 +119,7 @@ def _print(runs: Sequence[RunFacts], differing: dict[str, list[Any]], panels: Pa
         [f"{letter}  {run.entry.name}", *(spelled(key, run.value(key)) for key in FACTS)]
         for letter, run in zip(LETTERS, runs, strict=False)
     ]
-    print(table(["   run", *FACTS], rows))
+    print(table(["   run", *FACTS], rows, drop_empty=True))
     verb = "differs" if len(differing) == 1 else "differ"
     print(f"\n{counted(len(differing), 'value')} {verb}:" if differing else "\nno value differs")
     if differing:

@@ -22,7 +22,7 @@ from plat.cli.common import (
     shown,
     verb,
 )
-from plat.cli.screen.report_text import detail, printed
+from plat.cli.screen.report_text import printed
 from plat.store.home import Home
 
 WITHOUT_FILE = (
@@ -59,7 +59,7 @@ def report(
         folder = out / experiment.report_name if out and tolerant.several else out
         made = tolerant.call(partial(make_report, record=not no_record), place, uri, experiment, folder)
         if made is not None:
-            print(printed(made, detail(quiet)), end="")
+            print(printed(made, quiet), end="")
             made.built.release()
             built.append(made.built)
             exit_code = exit_code if made.whole and not made.is_outdated else RUNS_FAILED

@@ -47,7 +47,7 @@ def retry(
     """Run failed runs again.
 
     Takes the named runs, those of the named files, or all of this home; with --on, a scheduler executes them. A failed
-    trial of a search stays failed, however its runs end. For example: plat retry table4.yaml --where task=sokoban
+    trial of a search stays failed, however its runs end. For example: plat retry mine.yaml --where lr=0.1
     --on slurm cluster=mine
     """
     from plat.planning.check import check_machine

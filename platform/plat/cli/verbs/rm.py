@@ -40,7 +40,7 @@ def rm(
     """Remove runs for good, and their MLflow runs.
 
     Asks first. Refuses active runs and, without --force, runs that another experiment file asked for. For example:
-    plat rm table4.yaml --where state=failed
+    plat rm mine.yaml --where state=failed
     """
     from plat.store.cleaning.removal import remove_runs
 

@@ -34,8 +34,8 @@ def runs(
 ) -> int:
     """Print a table of runs: state, axes, attempts, metrics and cost.
 
-    Shows the runs of the named files, or all of this home. For example: plat runs table4.yaml --where task=sokoban
-    --sort -success --columns +retrieval,+val/return
+    Shows the runs of the named files, or all of this home. For example: plat runs mine.yaml --where lr=0.1
+    --sort -accuracy --columns +max:accuracy
     """
     if as_csv and as_json:
         raise SpecError("runs are printed as JSON or as CSV", where="--csv --json", fix="leave one of them out")

@@ -33,7 +33,6 @@ from plat.words.states import RunStatus
 if TYPE_CHECKING:
     from plat.dispatch.sweep_ends import SweepReport
     from plat.spec.expansion.experiment import Experiment, Run
-    from plat_analysis.report.terminal import Detail
 
 
 @verb(reads_trainers=True)
@@ -69,8 +68,7 @@ def sweep(
     experiments = load_experiments(arguments, home=home)
     place = Home.find(home)
     uri = place.store_uri(store)
-    level = report_text.detail(quiet)
-    printed = [freshness.recall(place, uri, experiment, report_text.layout(level)) for experiment in experiments]
+    printed = [freshness.recall(place, uri, experiment, report_text.layout(quiet)) for experiment in experiments]
     if all(text is not None for text in printed):
         if not quiet:
             print("nothing to do: every run is done, and the report is up to date\n")
@@ -85,7 +83,7 @@ def sweep(
     )
     are_whole = True
     if not report.interrupted and not (report.detached and report.counts().get(RunStatus.QUEUED)):
-        are_whole = _print_reports(place, uri, experiments, report, level)
+        are_whole = _print_reports(place, uri, experiments, report, quiet)
     exit_code = conclude(report)
     if not are_whole:
         exit_code = exit_code or RUNS_FAILED
@@ -93,14 +91,14 @@ def sweep(
     return exit_code
 
 
-def _print_reports(home: Home, uri: str, experiments: Sequence[Experiment], report: SweepReport, level: Detail) -> bool:
+def _print_reports(home: Home, uri: str, experiments: Sequence[Experiment], report: SweepReport, quiet: bool) -> bool:
     """Print all reports and remember complete ones of done runs; False when a part could not be made."""
     are_whole = True
     for experiment in experiments:
         made = report_making.make_report(home, uri, experiment)
-        text = report_text.printed(made, level)
+        text = report_text.printed(made, quiet)
         if made.whole and all(_is_done(report, run) for run in experiment.runs):
-            freshness.remember(home, uri, experiment, report_text.layout(level), text, made.files)
+            freshness.remember(home, uri, experiment, report_text.layout(quiet), text, made.files)
         print(text, end="")
         are_whole = are_whole and made.whole
     return are_whole

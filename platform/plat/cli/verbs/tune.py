@@ -29,7 +29,7 @@ def tune(
     """Search over options of runs and confirm the winner.
 
     A search file is an experiment file with `space`, `objectives`, `trials` and `seeds`. The same command again resumes
-    the search; `trials=40` makes the study longer. For example: plat tune sweeps/keep_rate.yaml trials=10
+    the search; `trials=40` makes the study longer. For example: plat tune search.yaml trials=10
     """
     from plat.cli.screen.tune_report import print_summaries, report_search
 

@@ -83,7 +83,10 @@ def experiment_note(runs: Sequence[Mapping[str, str]], present: str) -> str:
     users = (after if end else before).strip()
     tail = "\n\n".join(filter(None, ["---", END, users]))
     heads = [f"**{run.get('plat.title', '')}** (`{run.get('plat.file', '')}`)\n\n" for run in reported]
-    counts = _counts([run[REPORT] for run in reported])
+    files = [run.get("plat.file", "") for run in reported]
+    # a report under overrides (`table4@scale-smoke-1a2b`) judges the claims of the file once more
+    own = [run for run, file in zip(reported, files, strict=True) if file.partition("@")[0] not in {*files} - {file}]
+    counts = _counts([run[REPORT] for run in own])
     room = TAG_LENGTH - len(counts) - len(tail) - 4
     parts = _fitting([head + run[REPORT] for head, run in zip(heads, reported, strict=True)], room)
     return "\n\n".join(filter(None, [counts, *parts, tail])) if parts else present

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -142,7 +143,8 @@ def read_record(paths: RunPaths, wanted_by: Sequence[str] = ()) -> RunRecord | N
     }
     return RunRecord(
         id=paths.id,
-        name=tags["plat.name"],
+        # MLflow's page cuts names: the seed, which always differs, comes first
+        name=re.sub(r"^(.+)-s([^-]+)(-[0-9a-f]{8})$", r"seed\2-\1\3", tags["plat.name"]),
         experiment=experiment_name(
             meta.get("paper"), files[0] if files else None, meta.get("scale") or trusted.get("scale")
         ),

@@ -185,3 +185,12 @@ def test_a_deleted_mlflow_experiment_or_file_run_stays_deleted(home, recipe, run
     mlflow.delete_experiment(runs_of(home)[0].info.experiment_id)
     recipe(3).write(home)
     assert sorted(import_runs(home, home.store_uri()).deleted) == [recipe(n).id for n in (1, 2, 3)]
+
+
+def test_the_name_in_mlflow_begins_with_the_seed(home, recipe, runs_of, monkeypatch):
+    made = recipe(1)
+    meta = type(made).meta
+    monkeypatch.setattr(type(made), "meta", lambda self: {**meta(self), "name": "lr0.0025-a-s-b-s3-00010000"})
+    made.write(home)
+    import_runs(home, home.store_uri())
+    assert [run.info.run_name for run in runs_of(home)] == ["seed3-lr0.0025-a-s-b-00010000"]

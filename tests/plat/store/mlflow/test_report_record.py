@@ -144,3 +144,8 @@ def test_descriptions_fit_into_a_tag(files, claims):
 def test_a_users_text_that_fills_the_tag_is_left_alone():
     words = "x" * TAG_LENGTH
     assert experiment_note([part("file", 3)], words) == words
+
+
+def test_a_report_under_overrides_is_no_second_claim_of_its_file():
+    shown = [part("file", 1), part("file@lr-0.1", 1), part("alone@lr-0.1", 1)]
+    assert "**Verdicts: 2 partial**" in experiment_note(shown, "")

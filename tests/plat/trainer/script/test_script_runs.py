@@ -255,7 +255,7 @@ def test_an_axis_of_the_command_line_splits_tables_and_claims(project: Path, pla
         "loss (wd = 1)",
     ]
     assert "lr = 2   20.4" in out and "reproduced  more/wd-0" in out and "reproduced  more/wd-1" in out
-    assert len(runs_of(project)) == 20
+    assert "/wd-1: " in out and len(runs_of(project)) == 20
 
 
 def test_a_run_that_diverges_has_no_value_at_its_end(project: Path, plat: Verb) -> None:
