@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -57,6 +58,7 @@ EPILOG = (
 )
 
 
+COMPLETES = "_PLAT_COMPLETE"  # Typer's variable of the environment, set by a shell that asks for completions
 HELP = {"help_option_names": ["--help", "-h"]}
 
 
@@ -89,6 +91,10 @@ def application() -> typer.Typer:
         if context.invoked_subcommand is None:
             print(context.get_help())
 
+    if COMPLETES in os.environ:
+        from typer.completion import completion_init  # type: ignore[attr-defined]
+
+        completion_init()
     for name, summary in {**VERBS, **GROUPS}.items():
         app.command(name, help=summary)(_not_loaded)
     return app
