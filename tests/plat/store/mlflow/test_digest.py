@@ -15,7 +15,7 @@ from store_dump import dump
 
 from plat.store.mlflow import digest as digests
 from plat.store.mlflow.backend import Series
-from plat.store.mlflow.client_reader import ClientReader
+from plat.store.mlflow.connect import ClientReader
 from plat.store.mlflow.digest import TAG, Digest, digest_tags
 from plat.store.mlflow.frames import Store
 from plat.store.mlflow.importer import import_runs

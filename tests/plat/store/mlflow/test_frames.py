@@ -16,8 +16,7 @@ from store_dump import dump
 from plat.errors import StoreError
 from plat.store.home import Home
 from plat.store.mlflow.backend import restore
-from plat.store.mlflow.client_reader import ClientReader
-from plat.store.mlflow.connect import DIRECT_SCHEMAS
+from plat.store.mlflow.connect import DIRECT_SCHEMAS, ClientReader
 from plat.store.mlflow.frames import Store
 from plat.store.mlflow.importer import import_runs
 from plat.store.mlflow.mlflow_client import mlflow_client
