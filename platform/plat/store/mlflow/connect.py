@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -108,10 +107,10 @@ class ClientReader:
         runs = [run for run in found if not is_archived(run) and not is_twin(run)]
         return {run.data.tags["plat.id"] for run in runs if "plat.id" in run.data.tags}
 
-    def series(self, run: RawRun, keys: Collection[str] | None = None) -> Series:
+    def series(self, run: RawRun) -> Series:
         import numpy as np
 
-        keys = [key for key in self._keys[run.mlflow_id] if keys is None or key in keys]
+        keys = self._keys[run.mlflow_id]
         with store_errors(self.uri):
             histories = [_by_step(self.client.get_metric_history(run.mlflow_id, key)) for key in keys]
         points = [point for history in histories for point in history]
