@@ -115,8 +115,14 @@ class Marks:
 
 
 @dataclass
-class Table(_Printable, shown=("title", "caption")):
-    """Hold a table ready to be rendered. `name` is its file stem; `printed`: `plat report` shows it on the terminal."""
+class Table(_Printable, shown=("title", "caption", "fine_print")):
+    """Hold a table ready to be rendered.
+
+    name        its file stem
+    printed     `plat report` shows it on the terminal
+    folded      the page shows it only when a reader asks for more metrics
+    fine_print  how intervals and stars are made: once on a page, and not on the terminal
+    """
 
     name: str
     title: str
@@ -127,11 +133,18 @@ class Table(_Printable, shown=("title", "caption")):
     records: list[dict[str, Any]] = field(default_factory=list)
     values: dict[str, float] = field(default_factory=dict)  # key numbers, logged into the store with the report
     printed: bool = True
+    folded: bool = False
+    fine_print: str = ""
+
+    @property
+    def whole_caption(self) -> str:
+        """Return the caption and the fine print, for a file that stands alone."""
+        return " ".join(filter(None, [self.caption, self.fine_print]))
 
 
 @dataclass
-class Figure(_Printable, shown=("title", "caption")):
-    """Hold a figure ready to be drawn.
+class Figure(_Printable, shown=("title", "caption", "fine_print")):
+    """Hold a figure ready to be drawn; `folded` and `fine_print` are as in `Table`.
 
     points  the plotted numbers with run ids
     titles  gid of an artist -> its tooltip in the HTML page
@@ -144,6 +157,8 @@ class Figure(_Printable, shown=("title", "caption")):
     points: list[dict[str, Any]] = field(default_factory=list)
     titles: dict[str, str] = field(default_factory=dict)
     values: dict[str, float] = field(default_factory=dict)
+    folded: bool = False
+    fine_print: str = ""
 
     @property
     def fingerprint(self) -> str:

@@ -115,13 +115,14 @@ def sweep(
     """
     from plat.app.messages import Telling
     from plat.app.sweeping import Sweep, check_sweep, chosen_place, run_missing
+    from plat.dispatch.progress import choose
 
     texts = [*_listed(files), *_listed(overrides)]
     target = chosen_place(texts, on, wait)
     experiments, place = _experiments(files, overrides, home), Home.find(home)
     asked = Sweep(place, place.store_uri(store), target, jobs, steal)
     runs = check_sweep(asked, experiments, _listed(overrides))
-    return _uninterrupted(run_missing(asked, runs, experiments, progress_to=Telling()))
+    return _uninterrupted(run_missing(asked, runs, experiments, progress=choose(Telling())))
 
 
 @_in_our_words
@@ -245,12 +246,13 @@ def tune(
     from plat.app.messages import Telling
     from plat.app.searching import check_searches, search_rest
     from plat.app.sweeping import Sweep, chosen_place
+    from plat.dispatch.progress import choose
 
     texts, place = [str(file), *_listed(overrides)], Home.find(home)
     asked = Sweep(place, place.store_uri(store), chosen_place(texts, on, wait=True), jobs, steal)
     summaries = []
     for search in check_searches(asked, texts):
-        report, summary, _ = search_rest(asked, search, Telling())
+        report, summary, _ = search_rest(asked, search, choose(Telling()))
         _uninterrupted(report)
         summaries.append(summary)
     return summaries

@@ -43,6 +43,11 @@ def percent(share: float | None) -> str:
     return "" if share is None else f"{100 * share:.1f} %"
 
 
+def measured(metric: str, value: float | None) -> str:
+    """Format a metric with its name: ("val_loss", 0.31234) -> "val_loss 0.3123"; "" without a name or value."""
+    return f"{metric} {value:.4g}" if metric and value is not None else ""
+
+
 def iteration(step: int | None, iterations: int | None) -> str:
     """Format a step: (3, 30) -> "3/30", (3, None) -> "3"; "" before the first step."""
     if step is None:

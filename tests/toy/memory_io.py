@@ -10,7 +10,7 @@ class MemoryIo:
     """`logged`: (step, metrics) in order; `times`: the monotonic time of each. `cache`: that of a home, if any."""
 
     def __init__(self, files: Path, cache: Path | None = None) -> None:
-        self.files, self.cache = files, cache
+        self.files, self.cache, self.code = files, cache, None
         self.logged = list[tuple[int, dict[str, float]]]()
         self.times = list[float]()
         files.mkdir(exist_ok=True)

@@ -16,7 +16,7 @@ class Recorder:
     def __init__(self):
         self.lines, self.most_running = [], 0
 
-    def change(self, change, *, success=None, seconds=0.0):
+    def change(self, change, *, measured="", seconds=0.0):
         self.lines.append((change.title, change.state, change.outcome))
 
     def update(self, views, totals):

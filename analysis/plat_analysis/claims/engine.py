@@ -9,6 +9,7 @@ not_enough_data  fewer than five seeds, or runs that are missing
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -73,8 +74,19 @@ class Verdict:
 
         If only a part of the matrix was judged, the text begins with `part`.
         """
-        p = "" if self.p is None else f"p {p_value(self.p)} over all its rows"
-        return "; ".join(filter(None, [self.part, self.deciding, p]))
+        one = len(self.value) == 1 if isinstance(self.value, Mapping) else False
+        p = "" if self.p is None or one else f"p {p_value(self.p)} over all its rows"
+        return "; ".join(filter(None, [self.part, self.deciding.replace(" in 1 of 1", ""), p]))
+
+    @property
+    def brief(self) -> list[str]:
+        """Return `lines` for the terminal: the kind of an only row stands before its finding.
+
+        Without what is usual (`over seeds`) and without the part of the matrix that the id says (`only: lr = 0.1`).
+        """
+        said = {"over seeds"} if "matrix." in self.part else {"over seeds", self.part}
+        text = "\n".join(line for line in self.lines if line not in said)
+        return re.sub(r" in 1 of 1(\n|$)", lambda found: ": " if found[1] else "", text).splitlines()
 
     def as_dict(self) -> dict[str, Any]:
         """Return the verdict as `plat claims --json` prints it."""

@@ -152,6 +152,20 @@ class Results:
         return known
 
     @property
+    def headlines(self) -> list[str]:
+        """Return the headline metrics of the runs, each once."""
+        return list(dict.fromkeys(self._headlines.values()))
+
+    @property
+    def step_name(self) -> str:
+        """Return what the x axis of a curve is: the `script.step` of a script or `step`, else `training iteration`."""
+        scripts = [
+            run.run.config.get(run.run.trainer) for run in self.runs if run.run.trainer in ("script", "recorded")
+        ]
+        names = {str(script.get("step") or "step") for script in scripts if isinstance(script, dict)}
+        return ", ".join(sorted(names)) or "training iteration"
+
+    @property
     def heading(self) -> str:
         """Return the title of an artifact of this experiment file: `Figure 9 · Success over training`."""
         return " · ".join(filter(None, [self.experiment.source, self.experiment.title]))
@@ -204,7 +218,7 @@ class Results:
 
     def metric(self, key: str) -> str:
         """Return the key, or for SUCCESS the headline metrics of the runs, joined by commas."""
-        return ", ".join(dict.fromkeys(self._headlines.values())) if key == SUCCESS else key
+        return ", ".join(self.headlines) if key == SUCCESS else key
 
     def unlogged(self, keys: Iterable[str]) -> list[str]:
         """Return a sentence for each key that no run logged, with the nearest logged one; [] if no run has a result."""
@@ -289,7 +303,7 @@ def replicate_order(replicate: Replicate) -> tuple[tuple[int, float, str], ...]:
 
 
 def _stored_key(key: str, stored: Container[str]) -> str:
-    """Return the name that a metric has among the stored ones: its own, or as MLflow spells it."""
+    """Return the name that a metric has among the stored ones: its own, or as plat 0.4 spelt it."""
     return key if key in stored else clean_key(key)
 
 

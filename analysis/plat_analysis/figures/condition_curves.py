@@ -18,6 +18,7 @@ from plat_analysis.statistics.intervals import t_interval, wilson
 
 BAND_SEEDS = 3  # with two seeds an interval would have one degree of freedom
 MARKED = 6  # markers on a mean
+GRID = 100  # steps at which seeds that log at different ones are interpolated
 MOST_POINTS = 250  # of a seed's thin line; longer lines are thinned evenly
 
 
@@ -29,7 +30,8 @@ class ConditionCurves:
     wanted, counted  how many runs the experiment asks for, and how many the mean is over
     reason           why the mean lacks the other runs
     steps, mean      the steps that all counted runs have, and the mean over the runs at each of them: a seed that
-                     stopped early must not change the mean from that step on
+                     stopped early must not change the mean from that step on. Seeds that log at different steps are
+                     interpolated at GRID steps of the range that all cover (`interpolated`)
     low, high        the 95 % band at each of `steps`, or None without one
     falls            run id -> its fall after the peak (for validation success only)
     """
@@ -44,6 +46,7 @@ class ConditionCurves:
     low: NDArray[np.float64] | None = None
     high: NDArray[np.float64] | None = None
     falls: Mapping[str, Fall] = field(default_factory=dict)
+    interpolated: bool = False
 
 
 def condition_curves(
@@ -59,7 +62,11 @@ def condition_curves(
     drawn = [(run, curve) for run, curve in drawn if len(curve[0])]
     counted = [curve for run, curve in drawn if not run.missing]
     steps = reduce(np.intersect1d, [curve[0] for curve in counted]) if counted else np.array([], np.int64)
-    values = np.array([curve[1][np.isin(curve[0], steps)] for curve in counted]).reshape(len(counted), len(steps))
+    if interpolated := 2 * len(steps) < min((len(curve[0]) for curve in counted), default=0):
+        first, last = max(curve[0][0] for curve in counted), min(curve[0][-1] for curve in counted)
+        steps = np.unique(np.linspace(first, last, GRID).round().astype(np.int64)) if first <= last else steps
+    each = [np.interp(steps, *curve) if interpolated else curve[1][np.isin(curve[0], steps)] for curve in counted]
+    values = np.array(each).reshape(len(counted), len(steps))
     lines = tuple(curve for _, curve in drawn)
     mean = values.mean(axis=0) if len(counted) else np.array([])
     low = high = None
@@ -73,7 +80,17 @@ def condition_curves(
     reason = ", ".join(dict.fromkeys(reasons))
     falls = {run.id: fall for run, _ in drawn if run.measures_success(key) and (fall := fall_after_peak(results, run))}
     return ConditionCurves(
-        tuple(run for run, _ in drawn), len(runs), len(counted), reason, lines, steps, mean, low, high, falls
+        tuple(run for run, _ in drawn),
+        len(runs),
+        len(counted),
+        reason,
+        lines,
+        steps,
+        mean,
+        low,
+        high,
+        falls,
+        interpolated,
     )
 
 

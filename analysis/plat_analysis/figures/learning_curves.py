@@ -68,6 +68,8 @@ def caption(metric: str, shown: Collection[ConditionCurves], bands: bool) -> str
     several = any(len(lines.lines) > 1 for lines in shown)
     text = "Bold: mean over seeds while every seed runs; thin: single seeds. " if several else "One seed. "
     counts = {lines.counted for lines in shown if lines.low is not None}
+    if grids := {len(lines.steps) for lines in shown if lines.interpolated and len(lines.steps)}:
+        text += f"Seeds log at different steps: their mean is interpolated at {max(grids)} steps. "
     kinds = ["over seeds"] if max(counts, default=0) >= curves.BAND_SEEDS else []
     kinds += ["over the validation instances where one seed counts"] if 1 in counts else []
     if kinds and bands:
@@ -122,7 +124,7 @@ def _draw(by_line: Panels, results: Results, metric: str, baseline: str, layout:
             name, (0, 0.5), (-34, 0), xycoords="axes fraction", textcoords="offset points",
             ha="right", va="center", fontsize=8, color=style.INK,
         )  # fmt: skip
-    axes[-1][len(columns) // 2].set_xlabel("training iteration")
+    axes[-1][len(columns) // 2].set_xlabel(results.step_name)
     unit = ", %" if rate else ""
     figure.text(
         0.08 / figure.get_figwidth(), 0.5, shortened(f"{label(results.metric(metric))}{unit}", int(16 * height)),

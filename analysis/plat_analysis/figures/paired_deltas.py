@@ -43,8 +43,9 @@ def build(
         draw=lambda: _draw(grid, estimates, printed),
         caption=(
             f"Points of success with {treated} minus {untreated}, with paired 95 % intervals of single cells. Dark: "
-            "starred. " + star_rule(estimates.values()) + (" Hollow: published." if printed else "")
+            "starred." + (" Hollow: published." if printed else "")
         ),
+        fine_print=star_rule(estimates.values()),
     )
     for index, ((row, column), estimate) in enumerate(estimates.items()):
         figure.points.append(

@@ -24,7 +24,7 @@ from plat_analysis.plugins import builder_registry
 from plat_analysis.plugins.entry_checking import check_entries, place, why_left_out
 from plat_analysis.plugins.failure import Failure
 from plat_analysis.plugins.narrowed import narrowing
-from plat_analysis.report.default_entries import entries_of
+from plat_analysis.report.default_entries import entries_of, left_out
 from plat_analysis.report.recorded_report import metric_name
 from plat_analysis.report.report import Provenance, Report
 
@@ -74,12 +74,13 @@ def build_report(frames: Frames, experiment: Experiment, provenance: Provenance 
         [*failures, *claim_failures],
         {artifact.name: where for artifact, where in zip(artifacts, origins, strict=True)},
         reference=reference_beside(experiment, claims),
+        left_out=left_out(results),
     )
 
 
 def _build(frames: Frames, part: Part, entry: dict[str, Any], where: str) -> list[Table | Figure]:
     builder = builder_registry.find("plat.reports", str(entry["builder"]), where)
-    arguments = {key: value for key, value in entry.items() if key != "builder"}
+    arguments = {key: value for key, value in entry.items() if key not in ("builder", "only")}
     built = builder(frames, part.experiment, **arguments)
     artifacts = list(built) if isinstance(built, list | tuple) else [built]
     if not all(isinstance(artifact, Table | Figure) for artifact in artifacts):
@@ -88,6 +89,10 @@ def _build(frames: Frames, part: Part, entry: dict[str, Any], where: str) -> lis
             where=where,
             fix="return a list of plat_analysis.artifact.Table and Figure",
         )
+    for artifact in artifacts:
+        artifact.folded = entry.get("only") == "folded"
+        if isinstance(artifact, Table):
+            artifact.printed &= "only" not in entry
     if part.words:
         for artifact in artifacts:
             artifact.name += part.ending

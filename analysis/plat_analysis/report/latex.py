@@ -84,7 +84,7 @@ def latex(table: Table) -> str:
         r"% needs \usepackage{booktabs}",
         r"\begin{table*}[t]",
         r"\centering\footnotesize\setlength{\tabcolsep}{3pt}",
-        rf"\caption{{{escape(table.title)}. {escape(table.caption)}}}",
+        rf"\caption{{{escape(table.title)}. {escape(table.whole_caption)}}}",
         rf"\label{{tab:{table.name}}}",
         rf"\begin{{tabular}}{{{spec}}}",
         r"\toprule",

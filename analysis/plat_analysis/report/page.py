@@ -55,6 +55,20 @@ class Section:
         """Return the anchor of a table or figure, unique on the page."""
         return f"{self.anchor}--{artifact.name}"
 
+    @property
+    def open(self) -> list[Artifact]:
+        """Return the artifacts that are not folded."""
+        return [artifact for artifact in self.artifacts if not artifact.folded]
+
+    @property
+    def folded(self) -> list[Artifact]:
+        return [artifact for artifact in self.artifacts if artifact.folded]
+
+    @property
+    def fine_print(self) -> list[str]:
+        """Return how intervals and stars are made, each text once."""
+        return list(dict.fromkeys(artifact.fine_print for artifact in self.artifacts if artifact.fine_print))
+
     @cached_property
     def artifacts(self) -> list[Artifact]:
         """Return tables, and figures that could be drawn; first those with the paper's numbers, figures first."""

@@ -44,8 +44,8 @@ def markdown(table: Table) -> str:
     heads = [": ".join(filter(None, [column.group, column.title])) for column in table.columns]
     aligns = ["---:" if column.numeric else ":---" for column in table.columns]
     lines = [f"### {inert(table.title)}", ""]
-    if table.caption:
-        lines += [inert(table.caption), ""]
+    if table.whole_caption:
+        lines += [inert(table.whole_caption), ""]
     lines += [_piped(map(inert, heads)), _piped(aligns)]
     for row in table.rows:
         if row.section:

@@ -63,6 +63,7 @@ class Report:
     """Hold tables and figures in the order of the experiment file, then the verdicts.
 
     values    the key numbers, with names that MLflow accepts
+    left_out  which metrics are in no table, in a sentence
     failures  entries that could not be built, and figures that could not be drawn (known once the files were made)
     """
 
@@ -77,6 +78,7 @@ class Report:
     draw_failures: dict[str, Failure] = field(default_factory=dict)
     pictures: dict[str, dict[str, bytes]] = field(default_factory=dict)  # figure -> kind -> file, once drawn
     reference: dict[str, Earlier] = field(default_factory=dict)  # claim id -> what the reference results found
+    left_out: str = ""
 
     @cached_property
     def runs_table(self) -> Table:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from plat_analysis.artifact import Cell, Table
+from plat_analysis.artifact import Cell, Row, Table
 from plat_analysis.report.render import STARRED, groups, stubs
 from plat_analysis.report.report import Report
-from plat_analysis.tables.runs_table import short_runs_table
+from plat_analysis.tables.runs_table import unfinished_runs
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -30,7 +30,8 @@ STYLES = {
 }
 SUPERSCRIPT = str.maketrans("abcdefghijklmnoprstuvwxyz", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ")
 BETWEEN = "   "  # groups
-
+MOST_TITLES = 4  # of the tables that are only on the page
+Detail = Literal["verdicts", "main", "all"]
 
 CLAIM_STYLES = {
     "reproduced": "green",
@@ -41,32 +42,72 @@ CLAIM_STYLES = {
 }
 
 
-def print_report(report: Report, console: Console) -> None:
-    """Print tables (if `printed`), warnings, verdicts and failures, no figures; without `report:`, the list of runs."""
+def print_report(report: Report, console: Console, detail: Detail = "main") -> None:
+    """Print warnings, the verdicts, tables, what is left out, and failures; no figures.
+
+    detail  `verdicts`: no tables; `main`: tables that are `printed`; `all`: also other tables, and the fine print
+    """
+    from rich.text import Text
+
+    everything = detail == "all"
+    for warning in report.warnings:
+        console.print(f"warning: {warning}", style="yellow", markup=False, highlight=False)
+    _print_verdicts(report, console, everything)
+    tables = [artifact for artifact in report.artifacts if isinstance(artifact, Table)]
+    shown = [] if detail == "verdicts" else [table for table in tables if table.printed or everything]
+    if detail != "verdicts" and not report.experiment.report and (unfinished := unfinished_runs(report.results)).rows:
+        shown.append(unfinished)
+    for table in shown:
+        print_table(console, table if report.experiment.report or everything else compact(table))
+        console.print()
+    if everything:
+        for text in dict.fromkeys(filter(None, (table.fine_print for table in shown))):
+            console.print(Text(text, STYLES["dim"]))
+    elif shown and not report.experiment.report and (names := [table.title for table in tables if not table.printed]):
+        more = f" and {len(names) - MOST_TITLES} more" if len(names) > MOST_TITLES else ""
+        console.print(Text(f"on the page: {'; '.join(names[:MOST_TITLES])}{more}", STYLES["dim"]))
+    if shown and report.left_out:
+        console.print(Text(report.left_out, STYLES["dim"]))
+    for failure in report.failures:
+        console.print(failure.render(), style="red", markup=False, highlight=False)
+
+
+def _print_verdicts(report: Report, console: Console, everything: bool) -> None:
     from rich.table import Column
     from rich.table import Table as Grid
     from rich.text import Text
 
-    if not report.experiment.report:
-        print_table(console, short_runs_table(report.results))
-        console.print()
-    for artifact in report.artifacts:
-        if isinstance(artifact, Table) and artifact.printed:
-            print_table(console, artifact)
-            console.print()
-    for warning in report.warnings:
-        console.print(f"warning: {warning}", style="yellow", markup=False, highlight=False)
+    width = max((len(verdict.word) for verdict in report.claims), default=0)
     for verdict in report.claims:
-        rows = Grid.grid(Column(justify="right", width=15), Column(), padding=(0, 2, 0, 0))
+        rows = Grid.grid(Column(justify="right", width=width), Column(), padding=(0, 2, 0, 0))
         status = Text(verdict.word, CLAIM_STYLES[verdict.status])
         rows.add_row(status, Text(f"{verdict.id}: {verdict.says}"))
-        for line in verdict.lines:
+        for line in verdict.lines if everything else verdict.brief:
             rows.add_row("", Text(line, "bright_black"))
         if reference := report.reference.get(verdict.id):
             rows.add_row("reference", Text(str(reference)))
         console.print(rows)
-    for failure in report.failures:
-        console.print(failure.render(), style="red", markup=False, highlight=False)
+    if report.claims:
+        console.print()
+
+
+def compact(table: Table) -> Table:
+    """Return the table with each interval beside its number, where it has no other lines than these two."""
+    if not table.rows or {row.cells[1].text for row in table.rows if len(row.cells) > 1} != {"mean", "95 %"}:
+        return table
+    rows: list[Row] = []
+    for row in table.rows:
+        named = [row.cells[0], *row.cells[2:]]
+        if row.detail:
+            pairs = zip(rows[-1].cells, named, strict=True)
+            joined = (
+                replace(cell, text=f"{cell.text} {bounds.text}".strip(), shorter=(cell.text,)) for cell, bounds in pairs
+            )
+            rows[-1] = replace(rows[-1], cells=tuple(joined))
+        else:
+            rows.append(replace(row, cells=tuple(named)))
+    columns = [replace(column, title=column.title or "mean") for column in table.columns[2:]]
+    return replace(table, columns=[table.columns[0], *columns], rows=rows)
 
 
 def print_table(console: Console, table: Table) -> None:
@@ -158,9 +199,10 @@ class _Layout:
             heads = [title.rjust(self._inside(at, span)) for at, (title, span) in self._starts()]
             lines.append(Text(BETWEEN.join(heads).rstrip(), style="bold"))
         lines.append(self._line(self.titles, [STYLES["dim"]] * len(table.columns)))
+        blocks = not all(row.rule for row in table.rows)
         lines.append(Text("─" * self.width, style=STYLES["dim"]))
         for index, (row, texts) in enumerate(zip(table.rows, self.texts, strict=True)):
-            if row.rule and index:
+            if row.rule and index and blocks:
                 lines.append(Text())
             if row.section:
                 lines.append(Text(row.section, style="italic cyan"))

@@ -33,8 +33,8 @@ def learning_table(grid: Compared, name: str) -> Table:
             Column("95 %", treatment),
         ],
         rows=[],
-        caption="Success of the base model in percent, and points gained by its peak checkpoint on the same instances. "
-        + star_rule(gains.values()),
+        caption="Success of the base model in percent, and points gained by its peak checkpoint on the same instances.",
+        fine_print=star_rule(gains.values()),
         notes=[Note("The base model is shared by all tasks of a size; gains are paired by instance, or by seed.")],
         printed=False,
     )

@@ -155,6 +155,7 @@ def _table(shown: _Shown, printed: PrintedTable, title: str, name: str) -> Table
         ],
         rows=[],
         caption=_caption(shown),
+        fine_print=star_rule(shown.changes.values()),
     )
     marks = Marks()
     facets = shown.estimates.facets
@@ -232,7 +233,7 @@ def _caption(shown: _Shown) -> str:
     changes = f" Δ: the change from {' or '.join(partners)}, paired by {pairing}." if partners else ""
     about = dict.fromkeys(e.units_in_words for e in (*shown.levels.values(), *shown.changes.values()) if e.over)
     bounds = f" 95 %: Student's t over {' and '.join(about)}." if about else ""
-    return f"Means over the runs of a condition.{units}{changes}{bounds} {star_rule(shown.changes.values())}"
+    return f"Means over the runs of a condition.{units}{changes}{bounds}"
 
 
 def _records(shown: _Shown, printed: PrintedTable) -> list[dict[str, Any]]:

@@ -16,8 +16,6 @@ from plat_analysis.quantities.metric import At, quantity
 from plat_analysis.statistics.intervals import Estimate
 from plat_analysis.statistics.replicates import Builds
 
-MOST_NAMED = 12  # of the metrics that are left out
-
 
 @takes()
 def build(
@@ -30,7 +28,6 @@ def build(
     percent: bool = True,
     digits: int | Mapping[str, int] = 1,
     builds: Builds = "random",
-    others: Sequence[str] = (),
     title: str = "",
     name: str = "metrics",
 ) -> list[Table]:
@@ -41,7 +38,6 @@ def build(
     at             the last measurement of a run (end), or that of its base model before training (start)
     percent        the metrics are shares, shown in percent
     digits         decimals, of all metrics or by metric
-    others         metrics that runs log and this table leaves out, which a note names
     builds         intervals about these builds of the base model (fixed), or about such builds (random)
     """
     estimates = Estimates(Facets(results, Layout.of(rows, columns)), builds=builds)
@@ -85,9 +81,6 @@ def build(
             Note("A value without an interval has fewer than three builds or seeds, or all its values are equal.")
         )
     table.notes += [Note(text) for text in results.unlogged(metrics)]
-    if others:
-        named = ", ".join(others[:MOST_NAMED]) + (", ..." if len(others) > MOST_NAMED else "")
-        table.notes.append(Note(f"Also logged, and shown when `report:` names them: {named}."))
     return [table]
 
 

@@ -20,16 +20,14 @@ if TYPE_CHECKING:
 
 
 def star_rule(changes: Iterable[Estimate]) -> str:
-    """Return the sentence of a caption that says what a star means in this table, given its changes."""
-    tested = sum(estimate.judged for estimate in changes)
-    if not tested:
+    """Return what a star means in a table with these changes; the same words for each table that has stars."""
+    if not any(estimate.judged for estimate in changes):
         return f"No change has a star: a star requires at least {MIN_JUDGED} seeds."
-    family = f" over all {tested} changes of the table" if tested > 1 else ""
     return (
         "A star marks a change that differs from zero in two tests over runs, Student's t and sign flips. The error "
-        f"rate{family} is controlled at 5 % (Holm). The spread of a cell is taken to be at least that of its column, "
-        "and at least that of rounding a success rate to one instance. The printed intervals are 95 % intervals of "
-        "single cells, without these corrections."
+        "rate over all changes of the table is controlled at 5 % (Holm). The spread of a cell is taken to be at least "
+        "that of its column, and for a rate at least that of rounding it to one instance. The printed "
+        "intervals are 95 % intervals of single cells, without these corrections."
     )
 
 

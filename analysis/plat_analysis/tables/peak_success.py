@@ -57,7 +57,8 @@ def _main_table(grid: Compared, experiment: Experiment, printed: PrintedTable, n
         title=" · ".join(filter(None, [experiment.source, f"Peak validation success, {compared}"])),
         columns=_columns(grid),
         rows=[],
-        caption=_caption(grid, changes) + reference.caption(),
+        caption=_caption(grid) + reference.caption(),
+        fine_print=star_rule(changes.values()),
     )
     section = ""
     for row in grid.rows:
@@ -161,13 +162,13 @@ def _fallen(grid: Compared, row: str, column: str) -> tuple[list[Fall], list[Fal
     return both[0], both[1]
 
 
-def _caption(grid: Compared, changes: Mapping[tuple[str, str], Estimate]) -> str:
+def _caption(grid: Compared) -> str:
     untreated, treated = (grid.layout.name(condition) for condition in (grid.baseline, grid.treatment))
     return (
         f"Success in percent ({untreated}), and its change in points ({treated}). “peak” is the largest validation "
         "success over all evaluations (mean over seeds). “held-out” is the success of this peak checkpoint on a second "
         "set of instances, which has no upward bias of a maximum. “final” is the success of the last checkpoint: "
-        f"held-out success if it was measured, else validation success. {star_rule(changes.values())}"
+        f"held-out success if it was measured, else validation success."
     )
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from plat.words.outcomes import FINISHED
-from plat_analysis.artifact import DASH, Cell, Column, Row, Table, Tone, number
+from plat_analysis.artifact import DASH, Cell, Column, Note, Row, Table, Tone, number
 from plat_analysis.data.labels import label, model_that_ran
 from plat_analysis.data.results import Results, RunView, spell
 from plat_analysis.quantities.quantity import Measurement
 from plat_analysis.quantities.success import fall_after_peak, final_heldout_score, heldout_score, last_score, peak_score
+
+HEADS = ("run", "outcome")
+MOST_LISTED = 10
 
 
 def runs_table(results: Results) -> Table:
@@ -38,22 +41,18 @@ def runs_table(results: Results) -> Table:
     return table
 
 
-def short_runs_table(results: Results) -> Table:
-    """Return `runs_table` for the terminal: axes with several values, outcomes, validation success; no records."""
-    whole = runs_table(results)
+def unfinished_runs(results: Results) -> Table:
+    """Return the first MOST_LISTED runs that did not finish, with their axes and outcomes, for the terminal."""
     axes = [axis for axis, values in results.experiment.axes.items() if len(values) > 1]
-    scores = ("peak", "last") if any(record["peak"] is not None for record in whole.records) else ()
-    kept = [
-        index
-        for index, column in enumerate(whole.columns)
-        if column.title in ("run", "outcome", *axes) or (column.group == "validation %" and column.title in scores)
-    ]
-    return Table(
-        name=whole.name,
-        title=whole.title,
-        columns=[whole.columns[index] for index in kept],
-        rows=[Row(tuple(row.cells[index] for index in kept)) for row in whole.rows],
-    )
+    runs = [run for run in results.runs if run.outcome != FINISHED]
+    table = Table("unfinished", "Runs that did not finish", [Column(title, numeric=False) for title in HEADS], [])
+    table.columns[1:1] = [Column(axis, numeric=False) for axis in axes]
+    for run in runs[:MOST_LISTED]:
+        words = [run.id, *(spell(run.run.axes.get(axis)) for axis in axes), run.outcome or run.missing]
+        table.rows.append(Row(tuple(map(Cell, words))))
+    if len(runs) > MOST_LISTED:
+        table.notes.append(Note(f"and {len(runs) - MOST_LISTED} more: `plat status` lists them"))
+    return table
 
 
 def _add(table: Table, results: Results, run: RunView, axes: list[str]) -> None:

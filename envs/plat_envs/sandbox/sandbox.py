@@ -26,7 +26,7 @@ class Sandbox:
 
     Raises BadEnvironment if the level cannot be had, and ServiceError if a grader does not answer.
 
-    level               by default the first one that this machine has: namespaces, landlock, remote, wasm
+    level               by default the first one that this machine has: namespaces, landlock, remote
     limits              of each test
     url                 of the grader, for the level `remote`
     for_language_model  refuse `limits_only`

@@ -87,7 +87,8 @@ def selected(runs: Sequence[RunFacts], selection: Selection, experiments: Sequen
         return [] if key in FIELDS or "/" in key else [facts.config_value(key) for facts in runs]
 
     if runs:
-        selection.check([*names, *FIELDS], runs[0].config_keys, values_of)
+        first = runs[0]
+        selection.check([*names, *FIELDS], lambda: [*first.config_keys(), *first.metric_names()], values_of)
     return [
         facts
         for facts in runs
@@ -128,8 +129,9 @@ def table_of_runs(
 def _usual_columns(runs: Sequence[RunFacts]) -> list[str]:
     varying = [axis for axis in _axes_of(runs) if len({str(facts.entry.axes.get(axis)) for facts in runs}) > 1]
     valued = [name for name in AFTER_AXES if any(facts.value(name) is not None for facts in runs)]
+    own = dict.fromkeys(str(name) for facts in runs if (name := facts.config_value("script.metric")))
     metrics = [] if "success" in valued else next((names for facts in runs if (names := facts.metric_names())), [])
-    return [*BEFORE_AXES, *varying, *valued, *metrics[:MOST_METRICS]]
+    return [*BEFORE_AXES, *varying, *valued, *(own or metrics[:MOST_METRICS])]
 
 
 def _check_columns(names: Sequence[str], runs: Sequence[RunFacts]) -> None:
@@ -139,13 +141,12 @@ def _check_columns(names: Sequence[str], runs: Sequence[RunFacts]) -> None:
         metric = name.removeprefix("max:").removeprefix("min:")
         if name in known or not runs or any(facts.config_value(name) is not None for facts in runs):
             continue
-        if " " in name:
-            fix = f"columns have commas between them: --columns {','.join(name.split())}"
-            raise SpecError(f"there is no column {name!r}", where="the command line", fix=fix)
         metrics = list(dict.fromkeys(key for facts in runs for key in facts.metric_names()))
         if metric not in metrics:
-            what = f"there is no column {name!r}"
-            raise SpecError(what, where="the command line", fix=suggest(metric, [*known, *metrics], "columns"))
+            fix = suggest(metric, [*known, *metrics], "columns")
+            if " " in name:
+                fix = f"columns have commas between them: --columns {','.join(name.split())}"
+            raise SpecError(f"there is no column {name!r}", where="the command line", fix=fix)
 
 
 def _sorted_by(key: str, runs: Sequence[RunFacts]) -> list[RunFacts]:

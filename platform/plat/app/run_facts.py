@@ -27,7 +27,8 @@ from plat.store.run_directory.run_files import (
     read_result,
 )
 from plat.trainer.api import RETRIEVAL
-from plat.units import duration, percent
+from plat.units import duration, measured, percent
+from plat.words.metric_names import own_metric
 from plat.words.states import RunStatus
 
 SHARES = ("success", "best", "retrieval")  # shown in percent
@@ -84,6 +85,11 @@ class RunFacts:
             return recorded
         peak = peak_of(self.curve(headline_of(self._meta)))
         return None if peak is None else peak[1]
+
+    def own_metric(self) -> str:
+        """Return `script.metric` of the run with its newest value, e.g. `val_loss 0.3123`; "" if it has none."""
+        name = own_metric(self._config)[0]
+        return measured(name, self._newest(name)) if name else ""
 
     def seconds(self) -> float | None:
         """Return the seconds of all attempts, for a running one since its start; None if the run was never started."""

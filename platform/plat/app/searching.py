@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 from plat.app.checking import warn_of_idle
 from plat.app.entries import distinct
@@ -17,6 +17,7 @@ from plat.trainer.resources import Resources
 from plat.words.outcomes import PRUNED
 
 if TYPE_CHECKING:
+    from plat.dispatch.progress import Progress
     from plat.dispatch.sweep_ends import SweepReport
     from plat.search.search import Search
     from plat.search.summary import Summary
@@ -81,7 +82,7 @@ def check_searches(sweep: Sweep, arguments: Sequence[str] | None) -> list[Search
 
 
 def search_rest(
-    sweep: Sweep, search: Search, progress_to: TextIO | None = None
+    sweep: Sweep, search: Search, progress: Progress | None = None
 ) -> tuple[SweepReport, Summary, Experiment]:
     """Do the rest of one search; return how its unpruned runs ended, its summary, and an experiment of its runs.
 
@@ -97,6 +98,6 @@ def search_rest(
     with open_study(home, search) as study:
         source = TrialSource(home, search, study, sweep.jobs or at_once, tell)
         experiment = search.experiment(source.runs)
-        report = run_missing(sweep, source, [experiment], progress_to=progress_to)
+        report = run_missing(sweep, source, [experiment], progress=progress)
         report.ends = {key: end for key, end in report.ends.items() if end.outcome != PRUNED}
         return report, summarise(home, search, study), replace(experiment, runs=distinct([experiment]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 from plat.app import importing
 from plat.app.checking import (
@@ -153,7 +153,7 @@ def run_missing(
     *,
     retry: bool = False,
     fail_fast: bool = False,
-    progress_to: TextIO | None = None,
+    progress: Progress | None = None,
     on_ended: Callable[[Run], None] | None = None,
 ) -> SweepReport:
     """Create the home if needed, execute the runs that are not done, and import them as they end.
@@ -163,7 +163,7 @@ def run_missing(
     runs         a list, or a source that gives further runs as earlier ones end
     retry        also execute failed runs of the classes `plat.runner.failures.FINAL`; other failed runs always are
     fail_fast    start nothing more once the first runs fail in a way that the others will too
-    progress_to  stream for progress, stdout by default
+    progress     where progress is shown; by default on stdout, with a line for each start and end
     on_ended     called with every run that has ended, whatever its outcome
     """
     from plat.dispatch.driver import sweep as sweep_here
@@ -173,7 +173,7 @@ def run_missing(
     make_home(sweep)
     home, target = sweep.home, sweep.target
     ask_schedulers(home)
-    progress = choose(progress_to)
+    progress = progress or choose()
     imports = importing.ImportAsTheyEnd(home, sweep.uri, experiments)
 
     def ended(run: Run) -> None:

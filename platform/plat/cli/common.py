@@ -54,6 +54,7 @@ WhereOption = Annotated[
     list[str] | None,
     typer.Option("--where", metavar="KEY=VALUE", help="Only runs that fit; also !=, <, <=, >, >=. Repeatable."),
 ]
+QuietOption = Annotated[bool, typer.Option("-q", "--quiet", help="Print verdicts and errors only.")]
 Targets = Annotated[
     list[str] | None,
     typer.Argument(

@@ -52,10 +52,10 @@ class Board:
         """Return a view of each job that runs now, here or elsewhere."""
         return [self._view(job) for job in self._jobs.values() if job.state in (RUNNING, WAITING)]
 
-    def success(self, job: Job) -> float | None:
-        """Return the newest success of a run, read to the end of its spool; None if it is not known."""
+    def measured(self, job: Job) -> str:
+        """Return the newest success and `script.metric` of a run, read to the end of its spool; "" if unknown."""
         attempt = self._follower.attempt(job.run.id)
-        return attempt.success if attempt else None
+        return attempt.measured if attempt else ""
 
     def totals(self, views: list[View], slots: int) -> Totals:
         """Return the counts of all jobs, given `views()`; `slots` is the number of jobs that run at the same time."""
@@ -104,4 +104,6 @@ class Board:
         note = read_status(AttemptPaths(attempt.path.parent)) if attempt.step is None else ""
         state = "starting" if note and job.state == RUNNING else state
         eta = attempt.seconds_left(iterations)
-        return replace(view, state=state, step=attempt.step, success=attempt.success, eta=eta, note=note)
+        return replace(
+            view, state=state, step=attempt.step, success=attempt.success, metric=attempt.metric, eta=eta, note=note
+        )

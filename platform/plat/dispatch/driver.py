@@ -25,9 +25,13 @@ from plat.dispatch.feed import Feed, FixedRuns, Source
 from plat.dispatch.progress import Progress
 from plat.dispatch.sweep_ends import SweepReport, end_of
 from plat.processes.own_process import handling
+from plat.spec.composition.schema import build
+from plat.spec.identity.run_code import named_code
 from plat.store.coordination import live_sweeps
 from plat.store.coordination.live_sweeps import LiveSweep
 from plat.store.home import Home
+from plat.trainer.finding import find_trainer
+from plat.trainer.plugin_code import FILES
 from plat.words.outcomes import CANCELLED, NOT_KNOWN, is_failure
 from plat.words.states import RunStatus
 
@@ -153,6 +157,11 @@ class _Drive:
         self._show()
 
     def _submit(self, runs: Sequence[Run], live: LiveSweep) -> None:
+        for run in {named_code(run.identity).get(FILES): run for run in runs}.values():
+            spec = find_trainer(run.trainer)
+            if spec.snapshots:  # an edit from now on reaches none of these runs
+                digest = named_code(run.identity).get(FILES)
+                spec.snapshots.kept(build(spec.config_type, run.config), digest, self.home.code)
         self.dispatcher.submit(runs)
         live.give(run.id for run in runs)
 
@@ -160,10 +169,10 @@ class _Drive:
         """Show a change; when a run has ended, report its end to the source."""
         job = self.dispatcher.jobs[change.job]
         ended = change.state == ENDED
-        success = self._board.success(job) if ended and job.kind == "run" else None
+        measured = self._board.measured(job) if ended and job.kind == "run" else ""
         self._shown = 0.0  # the display is out of date
         if not (self.report.given_up and change.outcome == CANCELLED):
-            self.progress.change(change, success=success, seconds=job.seconds if ended else 0.0)
+            self.progress.change(change, measured=measured, seconds=job.seconds if ended else 0.0)
         if not ended or job.kind != "run":
             return
         end = end_of(job)

@@ -10,6 +10,7 @@ from plat.store.run_directory.run_files import headline_of, load_meta
 from plat.store.run_directory.spool import read_events
 from plat.store.run_directory.spool_tail import read_newest
 from plat.trainer.api import RETRIEVAL
+from plat.units import measured, percent
 
 WINDOW = 20  # steps over which the time of a step is averaged
 TAIL = 1 << 18  # bytes at the end of a spool that give the times of the last steps at the first look
@@ -22,15 +23,17 @@ class Attempt:
     step       newest step, None before the first
     success    newest value of the metric `headline`; `success` of an earlier attempt until there is one
     retrieval  newest retrieval accuracy, None before the first
+    metric     newest value of `script.metric` with its name, "" before the first
     """
 
-    def __init__(self, path: Path, headline: str, success: float | None = None) -> None:
+    def __init__(self, path: Path, headline: str, success: float | None = None, own: str = "") -> None:
         newest = read_newest(path, headline)
         self.path = path
         self.step = newest.step
         self.success = success if newest.value is None else newest.value
         self.retrieval = read_newest(path, RETRIEVAL).value
-        self._headline = headline
+        self._headline, self._own = headline, own
+        self.metric = measured(own, read_newest(path, own).value) if own else ""
         self._offset = max(0, newest.offset - TAIL)
         self._ends: deque[tuple[int, float]] = deque(maxlen=WINDOW + 1)  # (step, when its last event was written)
         self.update()
@@ -43,10 +46,17 @@ class Attempt:
                 continue
             self.step = event.step if self.step is None else max(self.step, event.step)
             self.success = event.metrics.get(self._headline, self.success)
+            self.metric = measured(self._own, event.metrics.get(self._own)) or self.metric
             self.retrieval = event.metrics.get(RETRIEVAL, self.retrieval)
             if self._ends and self._ends[-1][0] == event.step:
                 self._ends.pop()
             self._ends.append((event.step, event.time))
+
+    @property
+    def measured(self) -> str:
+        """Return for example `success 43.0 %` or `val_loss 0.3123`, "" before the first measurement."""
+        success = "" if self.success is None else f"success {percent(self.success)}"
+        return ", ".join(filter(None, [success, self.metric]))
 
     @property
     def pace(self) -> float | None:
@@ -82,5 +92,6 @@ class Follower:
             known.update()
             return known
         earlier = None if known is None else known.success
-        self._attempts[run_id] = Attempt(events, headline_of(load_meta(paths)), earlier)
+        meta = load_meta(paths) or {}
+        self._attempts[run_id] = Attempt(events, headline_of(meta), earlier, str(meta.get("metric") or ""))
         return self._attempts[run_id]

@@ -16,21 +16,22 @@ from typing import Any, TextIO
 
 from plat.characters import escaped, one_line
 from plat.dispatch.board import Totals
-from plat.dispatch.dispatcher import QUEUED, RUNNING, WAITING, Change
+from plat.dispatch.dispatcher import ENDED, QUEUED, RUNNING, WAITING, Change
 from plat.dispatch.run_view import View, laid_out
-from plat.units import duration, percent
+from plat.units import duration
 from plat.words.outcomes import FINISHED
 
 SUMMARY_EVERY = 10.0  # seconds, when piped
+RAREST_SUMMARY = 600.0  # seconds, of `Brief`
 REFRESH_EVERY = 0.25  # seconds, on a terminal
 
 
 class Progress:
     """Display of a sweep's progress; this one shows nothing. All calls come from one thread."""
 
-    def change(self, change: Change, *, success: float | None = None, seconds: float = 0.0) -> None:
-        """Show that a job changed its state; for an ended job, with its success and its duration in seconds."""
-        self.message(describe(change, success, seconds))
+    def change(self, change: Change, *, measured: str = "", seconds: float = 0.0) -> None:
+        """Show that a job changed its state; for an ended job, with what it measured and its duration in seconds."""
+        self.message(describe(change, measured, seconds))
 
     def update(self, views: list[View], totals: Totals) -> None:
         """Show the current state; called several times a second."""
@@ -73,6 +74,31 @@ class Plain(Progress):
         print(f"[{time.monotonic() - self._started:7.1f} s] {text}", file=self._stream, flush=True)
 
 
+class Brief(Plain):
+    """Print what went wrong, and a summary with the newest finished run, ever more rarely, and at the end."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        super().__init__(stream)
+        self._every, self._newest, self._totals = SUMMARY_EVERY, "", ""
+
+    def change(self, change: Change, *, measured: str = "", seconds: float = 0.0) -> None:
+        is_run = change.kind == "run"
+        if is_run and change.state == ENDED and change.outcome == FINISHED:
+            self._newest = " ".join(describe(change, measured, seconds).split())
+        elif not (is_run and change.state == RUNNING):
+            super().change(change, measured=measured, seconds=seconds)
+
+    def update(self, views: list[View], totals: Totals) -> None:
+        self._totals = summary(totals)
+        if time.monotonic() - self._summary_at >= self._every:
+            self._summary_at, self._every = time.monotonic(), min(2 * self._every, RAREST_SUMMARY)
+            self.message("; ".join(filter(None, [self._totals, self._newest])))
+
+    def end(self) -> None:
+        if self._newest:
+            self.message(self._totals)
+
+
 class Live(Progress):
     """A table of running jobs, redrawn in place; ends and messages scroll by above it.
 
@@ -89,10 +115,10 @@ class Live(Progress):
         self._live = RichLive(console=self._console, auto_refresh=False, transient=True)
         self._live.start()
 
-    def change(self, change: Change, *, success: float | None = None, seconds: float = 0.0) -> None:
+    def change(self, change: Change, *, measured: str = "", seconds: float = 0.0) -> None:
         self._drawn = 0.0  # the table is out of date: the next update draws it
         if change.state not in (RUNNING, WAITING):  # those are in the table
-            super().change(change, success=success, seconds=seconds)
+            super().change(change, measured=measured, seconds=seconds)
 
     def update(self, views: list[View], totals: Totals) -> None:
         now = time.monotonic()
@@ -119,17 +145,17 @@ class Live(Progress):
         return Group(*lines, *([Text()] if lines else []), Text(totals_line, style="dim italic"))
 
 
-def choose(stream: TextIO | None = None) -> Progress:
-    """Return a live table if the stream (default stdout) is a terminal, else plain lines."""
+def choose(stream: TextIO | None = None, each: bool = True) -> Progress:
+    """Return a live table if the stream (default stdout) is a terminal, else lines: of `each` start and end, or few."""
     stream = stream or sys.stdout
     if stream is not None and stream.isatty():
         from rich.console import Console
 
         return Live(Console(file=getattr(stream, "unfiltered", stream)))  # it moves the cursor
-    return Plain(stream)
+    return Plain(stream) if each else Brief(stream)
 
 
-def describe(change: Change, success: float | None, seconds: float) -> str:
+def describe(change: Change, measured: str, seconds: float) -> str:
     """Return one line about a change, for example `failed:oom  NAME (12 s): killed by the kernel`."""
     title = one_line(change.title)
     if change.state == RUNNING:
@@ -141,9 +167,7 @@ def describe(change: Change, success: float | None, seconds: float) -> str:
         why = f": {change.outcome}{', ' + change.reason if change.reason else ''}" if change.outcome else ""
         return f"{'again':<11} {title}{why}"
     word = "prepared" if change.kind == "prepare" and change.outcome == FINISHED else str(change.outcome)
-    facts = [duration(seconds)] if seconds else []
-    if success is not None:
-        facts.append(f"success {percent(success)}")
+    facts = [*([duration(seconds)] if seconds else []), *filter(None, [measured])]
     tail = f" ({', '.join(facts)})" if facts else ""
     return f"{word:<11} {title}{tail}{': ' + change.reason if change.reason else ''}"
 

@@ -10,7 +10,7 @@ from plat.characters import one_line, wrapped
 from plat.text_rows import row_blocks
 from plat.units import duration, iteration, percent
 
-COLUMNS = ("state", "iteration", "success", "retrieval", "step time", "time", "left")
+COLUMNS = ("state", "iteration", "success", "metric", "retrieval", "step time", "time", "left")
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,7 @@ class View:
     pace              mean seconds per step, over the last steps
     seconds           since it started here
     eta               expected seconds until its end
+    metric            `script.metric` with its newest value
     note              of a run before its first event: its current activity; of a preparation: the last line of its log
     """
 
@@ -33,6 +34,7 @@ class View:
     step: int | None = None
     iterations: int | None = None
     success: float | None = None
+    metric: str = ""
     retrieval: float | None = None
     pace: float | None = None
     seconds: float | None = None
@@ -45,7 +47,7 @@ class View:
         """The texts of the row, in the order of COLUMNS."""
         pace = "" if self.pace is None else f"{self.pace:.2f} s"
         times = ["" if seconds is None else duration(seconds) for seconds in (self.seconds, self.eta)]
-        shares = percent(self.success), percent(self.retrieval)
+        shares = percent(self.success), self.metric, percent(self.retrieval)
         return (self.state, iteration(self.step, self.iterations), *shares, pace, *times)
 
 

@@ -6,6 +6,7 @@ import json
 import time
 import traceback
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from plat.characters import writable
@@ -16,16 +17,18 @@ from plat.runner import memory
 from plat.runner.failures import classify
 from plat.runner.result import publish
 from plat.runner.training import train, typed_config
-from plat.spec.identity.run_code import changed_code, check_code
+from plat.spec.identity.run_code import changed_code, named_code, refuse
 from plat.store.disk.durable import create, to_checked_json
 from plat.store.home import Home
 from plat.store.run_directory.attempts import hardware_used, requested_end
+from plat.store.run_directory.damage import CODE_CHANGED
 from plat.store.run_directory.paths import AttemptPaths, RunPaths
 from plat.store.run_directory.run_files import headline_of
 from plat.store.run_directory.run_io import FileRunIO, read_facts
+from plat.trainer.api import TrainerSpec
 from plat.trainer.finding import find_trainer
 from plat.trainer.heartbeat import beating
-from plat.trainer.plugin_code import read_files_again
+from plat.trainer.plugin_code import FILES, read_files_again
 from plat.words.outcomes import INTERRUPTED, failed, is_result
 
 
@@ -101,9 +104,11 @@ def perform(attempt: Attempt, stop: Stop) -> str:
 def _train(attempt: Attempt, io: FileRunIO, summary: dict[str, Any], stop: Stop) -> End:
     """Run the trainer. Facts that the record needs even after a failure go into `summary` as soon as they are known."""
     name = attempt.meta["trainer"]
-    check_code(attempt.meta, attempt.config)
     spec = find_trainer(name)
-    config, smaller = memory.fitted(spec, typed_config(attempt.config, spec), attempt.run)
+    typed, digest = typed_config(attempt.config, spec), named_code(attempt.meta.get("identity") or {}).get(FILES)
+    io.code = spec.snapshots.kept(typed, digest, attempt.home.code) if spec.snapshots else None
+    refuse(_changed(attempt, spec, io.code))
+    config, smaller = memory.fitted(spec, typed, attempt.run)
     if smaller:
         memory.note(attempt.paths, smaller)
         print(f"an earlier attempt ran out of memory: now {smaller}", flush=True)
@@ -111,22 +116,38 @@ def _train(attempt: Attempt, io: FileRunIO, summary: dict[str, Any], stop: Stop)
     with contained(attempt.run.root), beating(attempt.paths.alive.touch):
         ended = train(attempt.home, config, spec, attempt.threads, io)
     summary |= _plain(ended.summary, name)
-    if note := _changed_meanwhile(attempt):
-        print(f"note: {note}", flush=True)
-        summary["notes"] = "; ".join(filter(None, [note, summary.get("notes")]))
+    _note_changes(attempt, spec, io.code, summary)
     if ended.kind != INTERRUPTED and not is_result(ended.kind):
         raise RunError(f"the trainer returned the unknown outcome {ended.kind!r}", where=name)
     return End(ended.kind, stop.reason if ended.kind == INTERRUPTED else "")
 
 
-def _changed_meanwhile(attempt: Attempt) -> str:
-    """Return a note if code that the run's id names is another than when the attempt began, else ""."""
+def _changed(attempt: Attempt, spec: TrainerSpec, copy: Path | None) -> tuple[str, str] | None:
+    """Return (config key, what is not as it was planned), or None. `copy`: of the files that the config names."""
+    if copy is None:
+        return changed_code(attempt.meta, attempt.config)
+    if files := spec.snapshots.changed_in(copy):
+        return FILES, ", ".join(files[:3])
+    identity = attempt.meta["identity"]
+    others = [each for each in identity["plugins"] if each[0] != FILES]
+    return changed_code({**attempt.meta, "identity": {**identity, "plugins": others}}, attempt.config)
+
+
+def _note_changes(attempt: Attempt, spec: TrainerSpec, copy: Path | None, summary: dict[str, Any]) -> None:
+    """Add to the summary that code changed meanwhile, or that the script has written into its copy."""
     read_files_again()
     try:
-        changed = changed_code(attempt.meta, attempt.config)
-    except PlatError as error:  # it is gone, or cannot be read
-        changed = "", error.what
-    return f"{changed[1]} changed while the run executed, which may have used either version" if changed else ""
+        key, files = _changed(attempt, spec, copy) or ("", "")
+    except PlatError as error:  # it is gone
+        key, files = FILES, error.what
+    notes = [f"{files} changed while the run executed, which may have used either version"] if key else []
+    if key == FILES:
+        summary[CODE_CHANGED], notes = files, []
+    if copy is not None and (left := spec.snapshots.left_in(copy)):
+        notes.append(f"the script has written {left[0]}, beside the copy of its code and not beside the original")
+    if notes:
+        print(f"note: {'; '.join(notes)}", flush=True)
+        summary["notes"] = "; ".join(filter(None, [*notes, summary.get("notes")]))
 
 
 def _plain(summary: dict[str, Any], trainer: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from plat.spec.reading.matrix_reader import assignments
 from plat.spec.reading.overrides import CommandLine, is_sweep, parse_overrides
 from plat.spec.reading.yaml_reader import Document, read
 from plat.suggest import suggest
+from plat.words.metric_names import SUCCESS
 
 HEADER = ("title", "paper", "source", "base")
 SETTINGS = ("objectives", "sampler", "pruner", "trials", "budget", "seeds", "confirm")
@@ -66,6 +67,13 @@ def _check_keys(document: Document) -> None:
     check_name(document)
 
 
+def _usual_objective(base: Mapping[str, Any]) -> dict[str, str] | None:
+    """Return the objective of a file without `objectives`: its `script.metric`, else its `script.success`."""
+    if metric := base.get("script.metric"):
+        return {str(base.get("script.goal", "minimize")): metric}
+    return {"maximize": SUCCESS} if base.get("script.success") else None
+
+
 class _SearchFile:
     """A search file with the overrides of a command line; `line` holds those that apply to runs."""
 
@@ -84,7 +92,8 @@ class _SearchFile:
 
         Raises SpecError for an invalid setting, or for several objectives with a pruner other than `none`.
         """
-        objectives = read_objectives(*self._setting("objectives"))
+        base = {one.key: one.value for one in assignments(self.document, ("base",))}
+        objectives = read_objectives(*self._setting("objectives", _usual_objective(base)))
         if len(objectives) > 1 and pruner.name != "none":
             what, fix = "a search with several objectives cannot give up trials early", "leave one objective"
             raise SpecError(what, where=self._setting("pruner")[1], fix=f"write `pruner: none`, or {fix}")

@@ -3,6 +3,7 @@
 <home>/
     home.json                     format version of this home
     runs/<ab>/<id>/               one run (`plat.store.run_directory.paths`); <ab> begins its id
+    code/<hash>/                  a copy of the code of scripts (plat.trainer.script.snapshot)
     cache/                        shared by runs: base models, content-addressed
     mlflow.db  mlartifacts/       the default store
     studies.db                    the studies of `plat tune`
@@ -42,6 +43,7 @@ class Home:
 
     runs = Below("runs")
     cache = Below("cache")
+    code = Below("code")
     reports = Below("reports")
     history = Below("history.jsonl")
     import_lock = Below("import.lock")

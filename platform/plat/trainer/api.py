@@ -54,6 +54,7 @@ class RunIO(Protocol):
     """
 
     cache: Path  # shared between runs, e.g. for base models; content-addressed by the trainer
+    code: Path | None  # the copy of the files that the config names (`TrainerSpec.snapshots`)
 
     @property
     def files(self) -> Path:
@@ -166,6 +167,7 @@ class TrainerSpec:
                       a search that needs another one is refused before anything runs. Empty: unknown
     source_files      None, or config -> file name -> hash, of files that the config names and that decide the result,
                       such as a script: a changed file makes new runs
+    snapshots         None, or a module as `plat.trainer.script.snapshot`, which copies these files when a sweep starts
     headline          the metric that live progress, `plat status` and result.json show as success (a share, 0 to 1), or
                       plain config -> its name
     iterations        plain config (as in config.yaml) -> the number of iterations of the run, None if unknown
@@ -199,6 +201,7 @@ class TrainerSpec:
     disk_bytes: Callable[[Any], int] | None = None
     metrics: tuple[str, ...] = ()
     source_files: Callable[[Any], Mapping[str, str]] | None = None
+    snapshots: Any = None
     headline: str | Callable[[Mapping[str, Any]], str] = HEADLINE
     iterations: Callable[[Mapping[str, Any]], int | None] = train_iterations
     reuses_process: bool = False

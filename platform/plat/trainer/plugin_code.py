@@ -56,6 +56,7 @@ class PluginCode:
     named: str | None = None
     earlier: Mapping[str, str] | None = None  # as in `NamedFiles`
     packages: Mapping[str, str] = field(default_factory=dict)  # as in `NamedFiles`
+    first: Path | None = None  # as in `NamedFiles`
 
     @property
     def digest(self) -> str:
@@ -78,11 +79,18 @@ class NamedFiles(dict[str, str]):
 
     earlier   the same by the rules of plat 0.4; a run that it has made keeps its id as long as this gives the id
     packages  name -> version of the released packages that these files import
+    first     the place of the file that the config names first
     """
 
-    def __init__(self, files: Mapping[str, str], earlier: Mapping[str, str], packages: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        files: Mapping[str, str],
+        earlier: Mapping[str, str],
+        packages: Mapping[str, str],
+        first: Path | None = None,
+    ) -> None:
         super().__init__(files)
-        self.earlier, self.packages = dict(earlier), dict(packages)
+        self.earlier, self.packages, self.first = dict(earlier), dict(packages), first
 
 
 def installed_versions(modules: Iterable[str]) -> dict[str, str]:
@@ -124,7 +132,13 @@ def imported_files(module: str, of_syntax: bool = False) -> dict[str, str]:
     Names are relative to the folder of the top-level module. {} for a module of Python, of an installed release or of
     plat, and for one that is not found. Files are read once in a process, unless `read_files_again` is called.
     """
-    return {name: hashes[of_syntax] for name, hashes in _imported_files(module, tuple(sys.path)).items()}
+    found = _imported_files(module, tuple(sys.path))
+    return {path.relative_to(root).as_posix(): hashes[of_syntax] for (path, root), hashes in found.items()}
+
+
+def imported_paths(module: str) -> dict[Path, str]:
+    """Return the paths of `imported_files`, with the hashes of their syntax."""
+    return {path: hashes[True] for (path, _), hashes in _imported_files(module, tuple(sys.path)).items()}
 
 
 def read_files_again() -> None:
@@ -134,9 +148,12 @@ def read_files_again() -> None:
 
 
 @lru_cache(maxsize=64)
-def _imported_files(module: str, path: tuple[str, ...]) -> dict[str, tuple[str, str]]:
-    """Return file -> the hashes of its bytes and of its syntax; `path` is sys.path, a key of the cache."""
-    files: dict[str, tuple[str, str]] = {}
+def _imported_files(module: str, path: tuple[str, ...]) -> dict[tuple[Path, Path], tuple[str, str]]:
+    """Return (file, folder of its top-level module) -> the hashes of its bytes and of its syntax.
+
+    path  sys.path, a key of the cache
+    """
+    files: dict[tuple[Path, Path], tuple[str, str]] = {}
     known: set[str] = set()
     waiting = [module]
     while waiting:
@@ -153,7 +170,7 @@ def _imported_files(module: str, path: tuple[str, ...]) -> dict[str, tuple[str, 
         except OSError:
             content = b""
         digest = hashlib.sha256(content).hexdigest()[:DIGITS]
-        files[file.relative_to(root).as_posix()] = digest, code_hash(content)
+        files[file, root] = digest, code_hash(content)
         package = name if file.name == "__init__.py" else name.rpartition(".")[0]
         parts = name.split(".")
         packages = [".".join(parts[:count]) for count in range(1, len(parts))]  # their __init__.py are imported with it

@@ -5,6 +5,9 @@ A name of a metric may hold wildcards as in `fnmatch`: `grad/q*/task` matches `g
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from plat_envs.capabilities import LEVELS
 from plat_envs.sandbox.hack import KINDS
 
@@ -14,6 +17,13 @@ HELDOUT_SUCCESS = "heldout/success"  # of the peak checkpoint
 HELDOUT_FINAL_SUCCESS = "heldout/final_success"
 HELDOUT_BASE_SUCCESS = "heldout/base_success"  # of the base model, before training
 VAL_TRAJECTORIES = "val_trajectories"  # a table of an evaluation, see `plat.trainer.embedded.evaluate.transcripts`
+
+
+def own_metric(config: Mapping[str, Any]) -> tuple[str, str]:
+    """Return `script.metric` and `script.goal` of a plain config; ("", "") where the file names no metric."""
+    script = config.get("script")
+    name = script.get("metric") if isinstance(script, Mapping) else None
+    return (str(name), str(script["goal"])) if isinstance(script, Mapping) and name else ("", "")
 
 
 def _named(prefix: str, names: str) -> tuple[str, ...]:

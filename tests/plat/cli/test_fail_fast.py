@@ -27,7 +27,7 @@ def sweep(tmp_path):
 
     def run(script: str, *options: str) -> tuple[int, str, str]:
         (tmp_path / "s.py").write_text(script)
-        command = [sys.executable, "-m", "plat", "sweep", "s.yaml", "-j", "1", *options]
+        command = [sys.executable, "-m", "plat", "sweep", "s.yaml", "-j", "1", "-v", *options]
         environment = {**os.environ, "COLUMNS": "400"}
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
         return done.returncode, done.stdout, done.stderr
@@ -55,6 +55,12 @@ def test_keep_going_starts_all(sweep):
     code, out, err = sweep(BAD, "--keep-going")
     assert code == 3 and out.count("] failed:error ") == 6
     assert "nothing more is started" not in out and "not started" not in err
+
+
+def test_quiet_prints_errors_only(sweep):
+    code, out, err = sweep(BAD, "--quiet")
+    assert code == 3 and "are not done" in err and out.strip() == ""
+    assert sweep(GOOD, "-q")[:2] == (0, "") and sweep(GOOD, "-q")[:2] == (0, "")
 
 
 def test_first_tries_some_and_skips_those_that_failed(sweep):

@@ -80,7 +80,7 @@ def test_bad_input_is_one_message(plat, program, arguments, what):
 def test_probe_lists_the_levels(plat):
     code, out, _ = plat("sandbox", "probe", "--json")
     found = {fact["level"]: fact for fact in json.loads(out)["levels"]}
-    assert code == 0 and set(found) == {"namespaces", "landlock", "wasm"}
+    assert code == 0 and set(found) == {"namespaces", "landlock"}
     assert next(name for name, fact in found.items() if fact["problem"] is None) == levels.choose()
 
 

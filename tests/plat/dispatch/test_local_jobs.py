@@ -155,7 +155,7 @@ def test_the_board_follows_spools_as_they_grow(tmp_path):
     spool.append(5, {"x": 1.0})
     view = board.views()[0]
     assert (view.step, view.success) == (5, 0.25) and view.eta is not None and view.seconds >= 5
-    assert board.success(running) == 0.25
+    assert board.measured(running) == "success 25.0 %"
     totals = board.totals(board.views(), 2)
     assert (totals.runs, totals.done, totals.failed) == (12, 8, 1)
     assert (totals.running, totals.waiting, totals.queued) == (1, 1, 1)
@@ -245,7 +245,7 @@ def test_plain_lines(monkeypatch):
     plain = progress.choose(stream)
     assert isinstance(plain, progress.Plain)
     plain.change(Change("a", "run", "toy-s0", RUNNING))
-    plain.change(Change("a", "run", "toy-s0", ENDED, "finished"), success=0.43, seconds=28.0)
+    plain.change(Change("a", "run", "toy-s0", ENDED, "finished"), measured="success 43.0 %", seconds=28.0)
     plain.change(Change("a", "run", "toy-s1", ENDED, "failed:nan", "not a number"), seconds=3.0)
     plain.change(Change("p", "prepare", "base model", ENDED, "finished"), seconds=3.0)
     plain.change(Change("a", "run", "toy-s2", QUEUED, "failed:node", "killed"))
@@ -269,6 +269,21 @@ def test_plain_lines(monkeypatch):
     ]
 
 
+def test_brief_lines_have_what_went_wrong_and_rarer_summaries(monkeypatch):
+    stream, now = io.StringIO(), [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    brief = progress.choose(stream, each=False)
+    brief.change(Change("a", "run", "toy-s0", RUNNING))
+    brief.change(Change("a", "run", "toy-s0", ENDED, "finished"), measured="success 43.0 %", seconds=28.0)
+    brief.change(Change("a", "run", "toy-s1", ENDED, "failed:nan", "not a number"), seconds=3.0)
+    for now[0] in map(float, range(75)):
+        brief.update([VIEW], TOTALS)
+    brief.end()
+    lines = [line.split("] ", 1)[1] for line in stream.getvalue().splitlines()]
+    newest = f"{TEXT}; finished toy-s0 (28 s, success 43.0 %)"
+    assert lines == ["failed:nan  toy-s1 (3.0 s): not a number", newest, newest, newest, TEXT]
+
+
 def test_a_table_on_a_terminal():
     from rich.console import Console
 
@@ -276,7 +291,7 @@ def test_a_table_on_a_terminal():
     live = progress.Live(Console(file=stream, force_terminal=True, width=110))
     live.update([VIEW], TOTALS)
     live.message("[odd] markup is text")
-    live.change(Change("a", "run", "toy-s1", ENDED, "finished"), success=0.43, seconds=28.0)
+    live.change(Change("a", "run", "toy-s1", ENDED, "finished"), measured="success 43.0 %", seconds=28.0)
     live.end()
     text = stream.getvalue()
     for part in ("toy-s0", "3/10", "50.0 %", "28 s", TEXT.split(", about")[0], "[odd] markup", "finished    toy-s1"):

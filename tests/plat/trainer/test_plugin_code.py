@@ -17,22 +17,22 @@ from plat.trainer.plugin_code import CODE, PluginCode, changed_files, code_facts
 from plat_envs.api import find_environment
 
 FILES = {
-    "package_of_trainers/__init__.py": "",
-    "package_of_trainers/trainer.py": "import json, numpy\nfrom package_of_trainers.inner import deep\nfrom . import sibling\n"
+    "kinds/__init__.py": "",
+    "kinds/trainer.py": "import json, numpy\nfrom kinds.inner import deep\nfrom . import sibling\n"
     "from .rest import thing\nimport plat.trainer.api\ndef load():\n    import lazy_top\n    return None\n",
-    "package_of_trainers/inner/__init__.py": "",
-    "package_of_trainers/inner/deep.py": "from ..rest import thing\ndef never():\n    from ... import far\n    import no_such\n",
-    "package_of_trainers/sibling.py": "x = 1\n",
-    "package_of_trainers/rest.py": "thing = 1\n",
-    "package_of_trainers/report.py": "drawn = 1\n",
-    "package_of_trainers/data.csv": "a,b\n",
+    "kinds/inner/__init__.py": "",
+    "kinds/inner/deep.py": "from ..rest import thing\ndef never():\n    from ... import far\n    import no_such\n",
+    "kinds/sibling.py": "x = 1\n",
+    "kinds/rest.py": "thing = 1\n",
+    "kinds/report.py": "drawn = 1\n",
+    "kinds/data.csv": "a,b\n",
     "lazy_top.py": "import another\n",
     "another/__init__.py": "def broken(:\n",
     "unrelated.py": "y = 2\n",
 }
 COUNTED = {
-    "package_of_trainers/__init__.py", "package_of_trainers/trainer.py", "package_of_trainers/inner/__init__.py", "package_of_trainers/inner/deep.py", "package_of_trainers/sibling.py",
-    "package_of_trainers/rest.py", "lazy_top.py", "another/__init__.py",
+    "kinds/__init__.py", "kinds/trainer.py", "kinds/inner/__init__.py", "kinds/inner/deep.py", "kinds/sibling.py",
+    "kinds/rest.py", "lazy_top.py", "another/__init__.py",
 }  # fmt: skip
 
 
@@ -63,7 +63,7 @@ class Plugin:
 
 def code() -> PluginCode:
     forget()
-    found = plugin_code(Plugin(importlib.import_module("package_of_trainers.trainer").load))
+    found = plugin_code(Plugin(importlib.import_module("kinds.trainer").load))
     assert found is not None
     return found
 
@@ -83,12 +83,12 @@ def test_a_change_counts_exactly_in_a_file_that_makes_the_runs(folder: Path, nam
 
 def test_a_new_and_a_removed_import_are_named(folder: Path) -> None:
     before = code()
-    (folder / "package_of_trainers/sibling.py").write_text("import unrelated\n")
-    assert changed_files(before.files, code().files) == ["package_of_trainers/sibling.py", "unrelated.py"]
+    (folder / "kinds/sibling.py").write_text("import unrelated\n")
+    assert changed_files(before.files, code().files) == ["kinds/sibling.py", "unrelated.py"]
 
 
 def test_the_author_may_name_the_code(folder: Path) -> None:
-    load = importlib.import_module("package_of_trainers.trainer").load
+    load = importlib.import_module("kinds.trainer").load
     assert code_facts("trainer", Plugin(load, "first")) == [("trainer", CODE + "first")]
     assert code_facts("trainer", Plugin(functools.partial(load))) == code_facts("trainer", Plugin(load))
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from plat.spec.expansion.experiment import load_experiment
 from plat_analysis.data.results import Results
-from plat_analysis.figures.condition_curves import condition_curves, seeds_note
+from plat_analysis.figures.condition_curves import GRID, condition_curves, seeds_note
+from plat_analysis.figures.learning_curves import caption
 
 
 def quickstart(make_experiment, **fields):
@@ -48,3 +50,22 @@ def test_one_seed_has_the_band_of_its_instances(make_experiment, make_frames):
     assert success.high is not None and 0.05 < (success.high - success.low)[-1] < 0.15
     assert condition_curves(results, results.runs[:1], "actor/entropy").low is None
     assert condition_curves(results, results.runs[:1], "no/such").mean.size == 0
+
+
+def test_seeds_that_log_at_different_steps_are_interpolated_where_all_have_values(make_experiment, make_frames):
+    experiment = quickstart(make_experiment, seeds=range(3))
+    results = Results(make_frames(experiment), experiment)
+    runs = [run for run in results.runs if run.axis("filter") == "none"]
+    steps = [np.array([0, 300, 900]), np.array([100, 500, 1000]), np.array([50, 700, 1100])]
+    curves = {run.id: (at, at * slope) for run, at, slope in zip(runs, steps, (1.0, 2.0, 3.0), strict=True)}
+    lines = condition_curves(results, runs, "x", lambda run: curves[run.id])
+    assert (lines.steps[0], lines.steps[-1], len(lines.steps)) == (100, 900, GRID) and lines.interpolated
+    assert lines.mean == pytest.approx(2.0 * lines.steps) and np.all(lines.low < lines.mean)
+    assert "interpolated at 100 steps" in caption("x", [lines], True)
+
+
+def test_the_x_axis_of_a_script_has_the_name_of_its_step(tmp_path):
+    text = "title: x\nbase: {trainer: script, script.command: run%s}\nmatrix: {seed: [0, 1]}\n"
+    for given, name in (("", "step"), (", script.step: global_step", "global_step")):
+        (tmp_path / "x.yaml").write_text(text % given)
+        assert Results.planned(load_experiment(tmp_path / "x.yaml")).step_name == name

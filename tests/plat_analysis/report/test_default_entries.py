@@ -10,7 +10,7 @@ import pytest
 from plat.spec.expansion.experiment import load_experiment
 from plat.store.mlflow.frames import Frames
 from plat_analysis.data.results import Results
-from plat_analysis.report.default_entries import entries_of
+from plat_analysis.report.default_entries import entries_of, left_out
 
 FILE = """
 title: x
@@ -22,9 +22,9 @@ claims:
 """
 
 
-def entries(tmp_path: Path, **last: float | list[float]) -> list[dict]:
-    """The entries of four runs that end with these values of their metrics."""
-    (tmp_path / "x.yaml").write_text(FILE)
+def results(tmp_path: Path, text: str = FILE, **last: float | list[float]) -> Results:
+    """Results of runs that end with these values of their metrics."""
+    (tmp_path / "x.yaml").write_text(text)
     experiment = load_experiment(tmp_path / "x.yaml")
     rows = []
     for at, run in enumerate(experiment.runs):
@@ -34,20 +34,37 @@ def entries(tmp_path: Path, **last: float | list[float]) -> list[dict]:
     columns = ["run_id", "key", "step", "value"]
     metrics = pd.DataFrame(rows, columns=columns).sort_values(columns[:3]).reset_index(drop=True)
     tables = pd.DataFrame([], columns=["run_id", "name", "step", "data"])
-    return entries_of(Results(Frames(pd.DataFrame(runs), metrics, tables), experiment))
+    return Results(Frames(pd.DataFrame(runs), metrics, tables), experiment)
 
 
-def test_metrics_of_claims_come_first_and_housekeeping_last(tmp_path):
+def test_metrics_of_claims_are_printed_and_others_folded_with_housekeeping_last(tmp_path):
     names = ["SPS", "a", "b", "c", "charts/learning_rate", "d", "e", "epoch", "time/fps", "z/value_loss", "zz_return"]
-    table, curves, effect = entries(tmp_path, **dict.fromkeys(names, 1.0))
-    assert table["metrics"] == curves["metrics"] == ["z/value_loss", "zz_return", "a", "b", "c", "d"]
-    assert list(effect["measures"]) == table["metrics"]
-    assert table["others"] == ["SPS", "charts/learning_rate", "e", "epoch", "time/fps"]
+    made = results(tmp_path, **dict.fromkeys(names, 1.0))
+    effect, curves, *others = entries_of(made)
+    assert list(effect["measures"]) == curves["metrics"] == ["z/value_loss", "zz_return"]
+    assert "only" not in effect and "only" not in curves and [entry["only"] for entry in others] == ["folded"] * 2
+    assert list(others[0]["measures"]) == others[1]["metrics"] == ["a", "b", "c", "d"]
+    assert left_out(made).endswith("SPS, charts/learning_rate, e, epoch, time/fps.")
 
 
-def test_nothing_is_left_out_of_a_few_metrics(tmp_path):
-    (table, *_) = entries(tmp_path, a=1.0, timely_loss=2.0, lrs=1.0)
-    assert table["metrics"] == ["a", "lrs", "timely_loss"] and "others" not in table
+def test_without_claims_two_metrics_are_printed_and_nothing_is_left_out_of_a_few(tmp_path):
+    made = results(tmp_path, FILE.partition("claims")[0], a=1.0, timely_loss=2.0, lrs=1.0)
+    effect, _, folded, _ = entries_of(made)
+    assert list(effect["measures"]) == ["a", "lrs"] and list(folded["measures"]) == ["timely_loss"]
+    assert left_out(made) == ""
+
+
+def test_two_axes_are_a_grid_of_each_metric_and_the_effects_are_for_the_page(tmp_path):
+    text = FILE.replace("seed: [0, 1]", "wd: [0, 1], seed: [0, 1]").replace("{lr} ", "{lr} {wd} ")
+    first, second, *rest = entries_of(results(tmp_path, text, **{"z/value_loss": 1.0, "zz_return": 2.0}))
+    assert [entry["metrics"] for entry in (first, second)] == [["z/value_loss"], ["zz_return"]]
+    assert all((entry["rows"], entry["columns"]) == (["lr"], "wd") for entry in (first, second))
+    assert "only" not in first and "only" not in second
+    assert [entry["title"] for entry in rest if entry["builder"] == "measures_table"] == [
+        "The effect of lr on z/value_loss, zz_return",
+        "The effect of wd on z/value_loss, zz_return",
+    ]
+    assert {entry["only"] for entry in rest} == {"page"}
 
 
 @pytest.mark.parametrize(
@@ -66,5 +83,5 @@ def test_nothing_is_left_out_of_a_few_metrics(tmp_path):
     ],
 )
 def test_numbers_have_four_digits_of_their_size_and_two_of_their_spread(tmp_path, values, digits):
-    table, _, effect = entries(tmp_path, m=values)
-    assert table["digits"] == {"m": digits} and effect["measures"]["m"]["digits"] == digits
+    effect, _ = entries_of(results(tmp_path, m=values))
+    assert effect["measures"]["m"]["digits"] == digits

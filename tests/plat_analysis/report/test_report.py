@@ -242,13 +242,29 @@ def test_wrong_claims(make_experiment, make_frames):
         Verdict("maybe")
 
 
-def test_an_experiment_without_a_report_prints_its_runs(make_experiment, make_frames):
-    experiment = make_experiment(rows=["PPO"], tasks=["sokoban"], report=[], claims=[])
+def printed(report, detail="main"):
     console = Console(width=100, file=io.StringIO(), color_system=None)
-    print_report(build_report(make_frames(experiment), experiment), console)
-    printed = console.file.getvalue()
-    assert all(run.id in printed for run in experiment.runs) and "finished" in printed
-    assert "no filter" in printed and "Top-p" in printed
+    print_report(report, console, detail)
+    return console.file.getvalue()
+
+
+def test_without_a_report_verdicts_come_first_then_one_table_with_intervals_beside_means(make_experiment, make_frames):
+    experiment = make_experiment(rows=["PPO"], tasks=["sokoban"], report=[], claims=CLAIMS)
+    report = build_report(make_frames(experiment), experiment)
+    text = printed(report)
+    assert text.splitlines()[0].rstrip().endswith("helps: The filter helps <on average> for every row.")
+    assert text.count("─\n") == 1 and "Top-p" in text and " 95 % " not in text.partition("─\n")[2]
+    assert not any(run.id in text for run in experiment.runs) and "Holm" not in text
+    assert "No change has a star" in printed(report, "all") and "No change has a star" not in text
+    assert report_files(report)["report.html"].decode().count("No change has a star") == 1
+    assert printed(report, "verdicts").count("helps:") == 1 and "─" not in printed(report, "verdicts")
+
+
+def test_runs_that_did_not_finish_are_listed(make_experiment, make_frames):
+    experiment = make_experiment(rows=["PPO"], tasks=["sokoban"], report=[], claims=[])
+    absent, other = experiment.runs[0].id, experiment.runs[1].id
+    text = printed(build_report(make_frames(experiment, holes={absent: "absent"}), experiment))
+    assert "Runs that did not finish" in text and absent in text and "not run" in text and other not in text
 
 
 def test_a_page_of_a_file_without_a_paper_compares_with_none(make_experiment, make_frames):

@@ -6,23 +6,31 @@ import os
 import shutil
 from typing import TYPE_CHECKING, Any
 
-from plat.cli.common import on_terminal, shown
+from plat.cli.common import on_terminal, settings, shown
 
 if TYPE_CHECKING:
     from plat.app.report_making import MadeReport
+    from plat_analysis.report.terminal import Detail
 
 
-def printed(made: MadeReport) -> str:
-    """Return the report as the terminal shows it, and the paths of its files."""
+def detail(quiet: bool) -> Detail:
+    """Return how much of a report is printed: the verdicts with `--quiet`, everything with `--verbose`."""
+    return "verdicts" if quiet else "all" if settings.verbose else "main"
+
+
+def printed(made: MadeReport, level: Detail = "main") -> str:
+    """Return the report as the terminal shows it, and except for `verdicts` the paths of its files."""
+    if level == "verdicts":
+        return rendered(made.built, level)
     if made.folder is None:
         where = [f"nothing was written: {made.kept}"]
     else:
         where = [f"report: {shown(path)}" for path in made.files if path.suffix == ".html"]
         where.append(f"tables and figures: {shown(made.folder)}/")
-    return rendered(made.built) + "\n".join(where) + "\n"
+    return rendered(made.built, level) + "\n".join(where) + "\n"
 
 
-def rendered(built: Any) -> str:
+def rendered(built: Any, level: Detail = "main") -> str:
     """Return a report (`Report` of plat_analysis) as the terminal shows it, without the paths of its files."""
     import io
 
@@ -32,7 +40,7 @@ def rendered(built: Any) -> str:
 
     text = io.StringIO()
     console = Console(file=text, force_terminal=on_terminal(), width=width(), highlight=False)
-    print_report(built, console)
+    print_report(built, console, level)
     return "".join(line.rstrip() + "\n" for line in text.getvalue().splitlines())
 
 
@@ -44,9 +52,9 @@ def width() -> int:
     return int(given) if given.isdecimal() and int(given) > 0 else 160
 
 
-def layout() -> str:
-    """Return the width of the output and whether it is coloured, such as "100 plain".
+def layout(level: Detail) -> str:
+    """Return the width of the output, whether it is coloured, and how much is printed: "100 plain main".
 
     A report shown before can be shown again without rendering if the layout is the same.
     """
-    return f"{width()} {'colour' if on_terminal() and 'NO_COLOR' not in os.environ else 'plain'}"
+    return f"{width()} {'colour' if on_terminal() and 'NO_COLOR' not in os.environ else 'plain'} {level}"

@@ -50,12 +50,13 @@ def _view(follower: Follower, entry: Entry) -> View:
     if attempt is None:
         return view
     eta, retrieval, pace = attempt.seconds_left(state.iterations), attempt.retrieval, attempt.pace
-    return replace(view, step=attempt.step, success=attempt.success, retrieval=retrieval, pace=pace, eta=eta)
+    view = replace(view, step=attempt.step, success=attempt.success, metric=attempt.metric)
+    return replace(view, retrieval=retrieval, pace=pace, eta=eta)
 
 
 def describe(view: View) -> str:
     """Return a run in one line, e.g. `NAME  running  iteration 3/30  success 12.5 %`, and its starting message."""
-    words = ("", "iteration ", "success ", "retrieval ", "step ", "", "left ")
+    words = ("", "iteration ", "success ", "", "retrieval ", "step ", "", "left ")
     facts = [f"{word}{cell}" for word, cell in zip(words, view.cells, strict=True) if cell]
     return one_line("  ".join([view.title, *facts, *filter(None, [view.note])]))
 

@@ -12,8 +12,17 @@ from plat.app.earlier_ids import with_code_of_runs
 from plat.app.importing import catch_up
 from plat.app.loading import split
 from plat.app.report_making import Tolerant, make_report, write_joint
-from plat.cli.common import RUNS_FAILED, Arguments, CodeOfRunsOption, HomeOption, StoreOption, shown, verb
-from plat.cli.screen.report_text import printed
+from plat.cli.common import (
+    RUNS_FAILED,
+    Arguments,
+    CodeOfRunsOption,
+    HomeOption,
+    QuietOption,
+    StoreOption,
+    shown,
+    verb,
+)
+from plat.cli.screen.report_text import detail, printed
 from plat.store.home import Home
 
 WITHOUT_FILE = (
@@ -31,6 +40,7 @@ def report(
     code_of_runs: CodeOfRunsOption = False,
     home: HomeOption = None,
     store: StoreOption = None,
+    quiet: QuietOption = False,
 ) -> int:
     """Build tables, figures and one HTML page.
 
@@ -49,11 +59,11 @@ def report(
         folder = out / experiment.report_name if out and tolerant.several else out
         made = tolerant.call(partial(make_report, record=not no_record), place, uri, experiment, folder)
         if made is not None:
-            print(printed(made), end="")
+            print(printed(made, detail(quiet)), end="")
             made.built.release()
             built.append(made.built)
             exit_code = exit_code if made.whole and not made.is_outdated else RUNS_FAILED
     if tolerant.several and built:
-        if (page := write_joint(place, built, tolerant.failed, arguments or (), out)) is not None:
+        if (page := write_joint(place, built, tolerant.failed, arguments or (), out)) is not None and not quiet:
             print(f"all of them on one page: {shown(page)}")
     return RUNS_FAILED if tolerant.failed else exit_code

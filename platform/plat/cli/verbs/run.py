@@ -32,6 +32,7 @@ def run(
 
     The same command again resumes an interrupted run. For example: plat run task=sokoban algorithm=grpo seed=1
     """
+    from plat.dispatch.progress import choose
     from plat.spec.expansion.experiment import build_run
     from plat.store.run_directory.run_files import read_result
 
@@ -50,8 +51,8 @@ def run(
     place = Home.find(home)
     asked = Sweep(place, place.store_uri(store), jobs=1, steal=steal)
     check_before(asked, [made], overrides)
-    progress_to = sys.stderr if as_json else None  # only the JSON goes to stdout
-    report = run_missing(asked, [made], progress_to=progress_to)
+    progress = choose(sys.stderr) if as_json else None  # only the JSON goes to stdout
+    report = run_missing(asked, [made], progress=progress)
     result = read_result(place.run(made.id))
     if as_json:
         print_json({"id": made.id, "name": made.name, "result": result})

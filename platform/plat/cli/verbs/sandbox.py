@@ -19,7 +19,7 @@ from plat.plain_files import read_text
 
 LevelOption = Annotated[
     str | None,
-    typer.Option("--level", metavar="NAME", help="namespaces, landlock, remote, wasm, limits_only [the first]."),
+    typer.Option("--level", metavar="NAME", help="namespaces, landlock, remote, limits_only [the first]."),
 ]
 UrlOption = Annotated[str | None, typer.Option("--url", metavar="URL", help="A grader, for the level remote.")]
 

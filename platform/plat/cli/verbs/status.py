@@ -12,6 +12,7 @@ import typer
 from plat.app.entries import Entry, asked_by, counts, described, distinct, states_asked
 from plat.app.home_runs import home_to_read
 from plat.app.loading import load_experiments
+from plat.app.run_facts import RunFacts
 from plat.app.standing import cost_line, reasons, work_done, work_to_go
 from plat.cli.common import RUNS_FAILED, Arguments, HomeOption, JsonOption, print_json, verb
 from plat.cli.screen.table import fitted, table
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 40  # of the table without --all
 FOLDED = (RunStatus.DONE, RunStatus.MISSING)  # states that a long table only counts
-COLUMNS = ("run", "state", "outcome", "attempts", "iteration", "success", "last sign")
+COLUMNS = ("run", "state", "outcome", "attempts", "iteration", "success", "metric", "last sign")
 
 
 @verb(reads_trainers=True)
@@ -58,7 +59,10 @@ def status(
             print(fitted(f"  {line}"))
         shown, notes = _listed(standing, show_all)
         entries = described(place, experiments, shown)
-        rows = [_cells(entry) for entry in (entries if experiments else sorted(entries, key=lambda entry: entry.name))]
+        rows = [
+            _cells(place, entry)
+            for entry in (entries if experiments else sorted(entries, key=lambda entry: entry.name))
+        ]
         print(f"{table(COLUMNS, rows, drop_empty=True)}\n" if rows else "", end="")
         print(f"  not shown: {', '.join(notes)} (--all lists every run)\n" if notes else "", end="")
     return RUNS_FAILED if any(state.state == RunStatus.FAILED for state in standing.values()) else 0
@@ -88,10 +92,11 @@ def _listed(standing: Mapping[str, RunState], show_all: bool) -> tuple[dict[str,
     return dict(itertools.islice(rows.items(), MOST_ROWS)), notes
 
 
-def _cells(entry: Entry) -> tuple[str, ...]:
+def _cells(home: Home, entry: Entry) -> tuple[str, ...]:
     """Return the cells of a row, in the order of COLUMNS."""
     state = entry.state
     step = iteration(state.step, state.iterations)
     age = "" if state.age is None else duration(state.age)
     attempts = str(state.attempt or "")
-    return (entry.name, state.state, state.outcome or "", attempts, step, percent(state.success), age)
+    measures = percent(state.success), RunFacts(home, entry).own_metric()
+    return (entry.name, state.state, state.outcome or "", attempts, step, *measures, age)

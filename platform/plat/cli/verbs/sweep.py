@@ -16,9 +16,11 @@ from plat.cli.common import (
     HomeOption,
     JobsOption,
     OnOption,
+    QuietOption,
     StealOption,
     StoreOption,
     WaitOption,
+    settings,
     verb,
 )
 from plat.cli.screen import report_text
@@ -31,6 +33,7 @@ from plat.words.states import RunStatus
 if TYPE_CHECKING:
     from plat.dispatch.sweep_ends import SweepReport
     from plat.spec.expansion.experiment import Experiment, Run
+    from plat_analysis.report.terminal import Detail
 
 
 @verb(reads_trainers=True)
@@ -50,6 +53,7 @@ def sweep(
     notify: NotifyOption = None,
     home: HomeOption = None,
     store: StoreOption = None,
+    quiet: QuietOption = False,
 ) -> int:
     """Run what is missing and print the report.
 
@@ -57,24 +61,31 @@ def sweep(
     missing and returns; `plat status` and `plat report` show the rest. After a run that logs no metric, or three that
     fail alike, nothing more starts.
     """
+    from plat.dispatch.progress import Progress, choose
+
     target = chosen_place(arguments, on, wait)
     if dry_run:
         return plan(arguments, jobs, home)
     experiments = load_experiments(arguments, home=home)
     place = Home.find(home)
     uri = place.store_uri(store)
-    printed = [freshness.recall(place, uri, experiment, report_text.layout()) for experiment in experiments]
+    level = report_text.detail(quiet)
+    printed = [freshness.recall(place, uri, experiment, report_text.layout(level)) for experiment in experiments]
     if all(text is not None for text in printed):
-        print("nothing to do: every run is done, and the report is up to date\n")
+        if not quiet:
+            print("nothing to do: every run is done, and the report is up to date\n")
         print("\n".join(text for text in printed if text), end="")
         return 0
     asked = Sweep(place, uri, target, jobs, steal)
     runs = first_missing(check_sweep(asked, experiments, split(arguments)[1]), place, first)
     notifier = Notifier(notify, place, experiments)
-    report = run_missing(asked, runs, experiments, fail_fast=not keep_going, on_ended=notifier.run_ended)
+    progress = Progress() if quiet else choose(each=settings.verbose)
+    report = run_missing(
+        asked, runs, experiments, fail_fast=not keep_going, progress=progress, on_ended=notifier.run_ended
+    )
     are_whole = True
     if not report.interrupted and not (report.detached and report.counts().get(RunStatus.QUEUED)):
-        are_whole = _print_reports(place, uri, experiments, report)
+        are_whole = _print_reports(place, uri, experiments, report, level)
     exit_code = conclude(report)
     if not are_whole:
         exit_code = exit_code or RUNS_FAILED
@@ -82,14 +93,14 @@ def sweep(
     return exit_code
 
 
-def _print_reports(home: Home, uri: str, experiments: Sequence[Experiment], report: SweepReport) -> bool:
+def _print_reports(home: Home, uri: str, experiments: Sequence[Experiment], report: SweepReport, level: Detail) -> bool:
     """Print all reports and remember complete ones of done runs; False when a part could not be made."""
     are_whole = True
     for experiment in experiments:
         made = report_making.make_report(home, uri, experiment)
-        text = report_text.printed(made)
+        text = report_text.printed(made, level)
         if made.whole and all(_is_done(report, run) for run in experiment.runs):
-            freshness.remember(home, uri, experiment, report_text.layout(), text, made.files)
+            freshness.remember(home, uri, experiment, report_text.layout(level), text, made.files)
         print(text, end="")
         are_whole = are_whole and made.whole
     return are_whole

@@ -86,8 +86,9 @@ def config_code(spec: TrainerSpec, config: Any) -> tuple[Facts, Facts]:
 def source_code(spec: TrainerSpec, config: Any) -> PluginCode:
     """Return the code that a config names."""
     files = checked_call(spec, "source_files")(config)
-    packages = files.packages if isinstance(files, NamedFiles) else {}
-    return PluginCode(files, earlier=_earlier(files), packages=packages)
+    if isinstance(files, NamedFiles):
+        return PluginCode(files, earlier=files.earlier, packages=files.packages, first=files.first)
+    return PluginCode(files, earlier=files)
 
 
 def _earlier(files: Mapping[str, str]) -> Mapping[str, str]:

@@ -59,9 +59,9 @@ def changed_code(meta: Mapping[str, Any], config: Mapping[str, Any]) -> tuple[st
     return None
 
 
-def check_code(meta: Mapping[str, Any], config: Mapping[str, Any]) -> None:
-    """Raise RunError if `changed_code` finds a change, and what it raises."""
-    if changed := changed_code(meta, config):
+def refuse(changed: tuple[str, str] | None) -> None:
+    """Raise RunError for a change that `changed_code` has found."""
+    if changed:
         key, what = changed
         fix = "give the experiment's command again, which makes new runs; or put the code back and `plat retry`"
         raise RunError(f"{what} changed since this run was planned, and its id names the code", where=key, fix=fix)

@@ -5,6 +5,7 @@ checkpoints   of done runs, except the newest of each attempt (it says which eve
 artifacts     of attempts of a done run that did not make its result
 preparations  notes and logs of preparations that are over
 caches        base models and other shared work: made again when a run needs them; only on request
+code          copies of the code of scripts that no unfinished run needs; only with the caches
 """
 
 from __future__ import annotations
@@ -17,14 +18,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from plat.errors import PlatError
 from plat.processes import identification
+from plat.spec.composition.schema import build
+from plat.spec.identity.run_code import named_code
 from plat.store.disk.durable import read_json, scratch_name
 from plat.store.home import Home
 from plat.store.run_directory import lease
 from plat.store.run_directory.artifact_files import artifacts_of
 from plat.store.run_directory.checkpoint import is_peak, list_checkpoints
 from plat.store.run_directory.paths import RunPaths
-from plat.store.run_directory.run_files import read_result
+from plat.store.run_directory.run_files import load_config, read_meta, read_result
+from plat.trainer.finding import find_trainer
+from plat.trainer.plugin_code import FILES
 from plat.words.states import HELD, LeaseState
 
 OLD = 3600.0  # seconds after which a half-written file has no writer
@@ -52,6 +58,7 @@ def garbage(home: Home, *, caches: bool = False) -> list[Garbage]:
     active = {path.stem for path in _entries(home.preparations)} - {path.stem for _, path in _preparations(home)}
     if caches and not active and not any(lease.state(run) in HELD for run in runs):
         listed += [("caches", path) for kind in _entries(home.cache) for path in _entries(kind)]
+        listed += [("code", path) for path in _unused_code(home, runs)]
     return [Garbage(kind, path, _size(path)) for kind, path in listed if home.holds(path)]
 
 
@@ -71,7 +78,14 @@ def remove_garbage(items: list[Garbage]) -> int:
 
 
 def _scratch(home: Home, runs: list[RunPaths]) -> Iterator[tuple[str, Path]]:
-    folders = [home.root, home.reports, home.cache, home.runs, *(path for path in _entries(home.runs) if path.is_dir())]
+    folders = [
+        home.root,
+        home.reports,
+        home.cache,
+        home.code,
+        home.runs,
+        *(path for path in _entries(home.runs) if path.is_dir()),
+    ]
     yield from (("scratch", path) for folder in folders for path in _old_scratch(folder))
     for run in runs:
         listed = [*_old_scratch(run.root)]
@@ -113,6 +127,21 @@ def _preparations(home: Home) -> Iterator[tuple[str, Path]]:
         else:
             yield "preparations", path
     yield from (("preparations", path) for path in home.logs.glob("prepare-*.txt") if path.stem not in going_on)
+
+
+def _unused_code(home: Home, runs: list[RunPaths]) -> list[Path]:
+    """Return the copies of code that no run without a result needs, and into which no run has written anything."""
+    places, needed = [path for path in _entries(home.code) if not path.name.startswith(".")], set()
+    for run in runs if places else ():
+        with contextlib.suppress(
+            PlatError, LookupError
+        ):  # of a run that cannot be read, or of a trainer that is not here
+            meta = {} if run.result.exists() else read_meta(run)
+            spec, digest = find_trainer(meta["trainer"]), named_code(meta["identity"]).get(FILES)
+            if spec.snapshots:
+                typed = build(spec.config_type, load_config(run, meta))
+                needed.add(spec.snapshots.place_of(typed, digest, home.code))
+    return [path for path in places if path not in needed and not find_trainer("script").snapshots.left_in(path)]
 
 
 def _entries(folder: Path) -> list[Path]:

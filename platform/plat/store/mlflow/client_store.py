@@ -31,7 +31,7 @@ from plat.store.mlflow.client_runs import MOST_TRIES, ClientRuns, first_kept, is
 from plat.store.mlflow.digest import digest_tags
 from plat.store.mlflow.mlflow_client import mlflow_client
 from plat.store.mlflow.report_record import NOTE, LoggedReport, experiment_note, stale_report_tags, without_report_note
-from plat.store.mlflow.run_record import Point, RunRecord
+from plat.store.mlflow.run_record import Point, RunRecord, as_stored
 from plat.store.mlflow.store_errors import store_errors
 from plat.store.mlflow.uri import ARTIFACTS, artifact_root
 
@@ -127,6 +127,7 @@ class ClientStore:
         run = self._runs.wait_for_writer(run)
         run_id = run.info.run_id
         stored = self._stored(run)
+        record = as_stored(record, {key for key, _ in stored.values})
         if conflict(record, stored):
             return False
         self._log_points(run_id, [point for point in record.points if (point.key, point.step) not in stored.values])

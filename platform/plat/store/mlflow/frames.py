@@ -23,7 +23,7 @@ from plat.store.mlflow.digest import TAG, Digest, is_digest
 from plat.store.mlflow.importer import file_info, import_lock
 from plat.store.mlflow.report_record import NOTE, PICTURE, LoggedReport, ReportRecord, report_tags
 from plat.store.mlflow.run_record import DAMAGED, TABLES, experiment_name
-from plat.store.mlflow.spelling import TAG_LENGTH, clean_key, cut
+from plat.store.mlflow.spelling import TAG_LENGTH, clean_key, cut, metric_name
 from plat.store.mlflow.uri import shown_uri
 
 if TYPE_CHECKING:
@@ -180,9 +180,9 @@ def _metrics_frame(series: list[tuple[str, Series]]) -> DataFrame:
     import pandas as pd
 
     counts = [count for _, of_run in series for count in of_run.counts]
-    keys = np.array([key for _, of_run in series for key in of_run.keys], dtype=object)
+    keys = np.array([metric_name(key) for _, of_run in series for key in of_run.keys], dtype=object)
     ids = np.array([plat_id for plat_id, of_run in series for _ in of_run.keys], dtype=object)
-    return pd.DataFrame(
+    frame = pd.DataFrame(
         {
             "run_id": np.repeat(ids, counts),
             "key": np.repeat(keys, counts),
@@ -191,6 +191,8 @@ def _metrics_frame(series: list[tuple[str, Series]]) -> DataFrame:
         },
         copy=False,
     )
+    is_sorted = all(list(of_run.keys) == [metric_name(key) for key in of_run.keys] for _, of_run in series)
+    return frame if is_sorted else frame.sort_values(["run_id", "key"], kind="stable", ignore_index=True)
 
 
 def _axes(run: RawRun) -> dict[str, Any]:

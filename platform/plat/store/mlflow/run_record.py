@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,7 +18,17 @@ from typing import Any, NamedTuple
 from plat.errors import HomeError
 from plat.plain_files import read_bytes
 from plat.store.mlflow.run_tags import code_tags, identity_tags, result_tags, status_of
-from plat.store.mlflow.spelling import PARAM_LENGTH, TAG_LENGTH, clean_key, cut, flatten, millis, text
+from plat.store.mlflow.spelling import (
+    PARAM_LENGTH,
+    TAG_LENGTH,
+    clean_key,
+    cut,
+    flatten,
+    metric_key,
+    metric_name,
+    millis,
+    text,
+)
 from plat.store.run_directory import run_files
 from plat.store.run_directory.damage import damage
 from plat.store.run_directory.history import run_history
@@ -169,6 +179,17 @@ def _artifacts(paths: RunPaths, tables: Sequence[dict[str, Any]], *, with_config
     return artifacts
 
 
+def as_stored(record: RunRecord, stored: Collection[str]) -> RunRecord:
+    """Return the record with metrics spelt as in plat 0.4, where the stored run has such names and not those of now."""
+    old = {point.key: clean_key(metric_name(point.key)) for point in record.points}
+    if not any(key not in stored and name in stored for key, name in old.items()):
+        return record
+    points: dict[tuple[str, int], Point] = {}
+    for point in record.points:
+        points.setdefault((old[point.key], point.step), point._replace(key=old[point.key]))
+    return replace(record, points=list(points.values()))
+
+
 def without_history(record: RunRecord) -> RunRecord:
     """Return the record of a damaged run without metrics and tables; a done run gets the outcome "damaged".
 
@@ -188,7 +209,7 @@ def _history(paths: RunPaths) -> tuple[list[Point], list[dict[str, Any]], Damage
     first: dict[tuple[str, int], Point] = {}
     names: dict[str, str] = {}
     for row in metrics:
-        key = names.get(row.key) or names.setdefault(row.key, clean_key(row.key))
+        key = names.get(row.key) or names.setdefault(row.key, metric_key(row.key))
         first.setdefault((key, row.step), Point(key, row.step, float(row.value), millis(row.time) or 0))
     points = sorted(first.values(), key=lambda point: (point.step, point.key))
     rows = [{"name": row.name, "step": row.step, "data": row.data} for row in tables]

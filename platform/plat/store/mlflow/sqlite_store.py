@@ -18,7 +18,7 @@ from plat.store.mlflow import sqlite_rows as sql
 from plat.store.mlflow.backend import SIGNATURE, TWIN, Deleted, FileInfo, Known, Stored, conflict, stale_tags, together
 from plat.store.mlflow.digest import digest_tags
 from plat.store.mlflow.report_record import LoggedReport, stale_report_tags, without_report_note
-from plat.store.mlflow.run_record import Point, RunRecord
+from plat.store.mlflow.run_record import Point, RunRecord, as_stored
 from plat.store.mlflow.sqlite_connection import connect, transaction
 from plat.store.mlflow.sqlite_creation import ensure_sqlite
 from plat.store.mlflow.store_errors import store_errors
@@ -101,6 +101,7 @@ class SqliteStore:
                 place = sql.find_or_make_experiment(db, record.experiment, self.root)
                 sql.insert_run(db, run, record.name, place, record.status, record.start)
             stored = self._stored(run)
+            record = as_stored(record, {key for key, _ in stored.values})
             if conflict(record, stored):
                 return False
             sql.insert_points(

@@ -20,7 +20,7 @@ from plat.store.home import Home
 from plat.store.mlflow.backend import Backend, Known, RawReader, RawRun, Stored, sql_value
 from plat.store.mlflow.connect import open_backend, open_reader
 from plat.store.mlflow.importer import import_lock, import_runs
-from plat.store.mlflow.run_record import NOT_COMPARED, RunRecord, has_begun, read_record
+from plat.store.mlflow.run_record import NOT_COMPARED, RunRecord, as_stored, has_begun, read_record
 from plat.store.mlflow.sqlite_connection import IncompleteStore, connect_readonly, lost_column, schema_revision
 from plat.store.mlflow.store_errors import store_errors
 from plat.store.mlflow.uri import sqlite_path
@@ -118,6 +118,7 @@ def _difference(record: RunRecord, stored: Stored, current: bool) -> str:
 
     current  True if the store should have the whole run, so that missing values count as differences
     """
+    record = as_stored(record, {key for key, _ in stored.values})
     expected = {(point.key, point.step): sql_value(point.value) for point in record.points}
     for key, step in sorted(stored.values.keys() - expected.keys()):
         return f"{key} at step {step} is in the store alone"

@@ -1,7 +1,8 @@
 """Record the code of a run: version, commit and uncommitted changes of plat and of every plug-in package.
 
-plat's commit and changes are recorded only if the running code is a checkout of plat, not if it was installed from a
-wheel, even inside another repository. A plug-in's changes are those below its own folder.
+The commit of a script's run is that of the script's repository. For other runs, plat's commit and changes are recorded
+only if the running code is a checkout of plat, not if it was installed from a wheel, even inside another repository. A
+plug-in's changes are those below its own folder.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import importlib.util
 import platform
 import tomllib
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, entry_points, version
 from pathlib import Path
@@ -53,16 +54,17 @@ def version_with_commit() -> str:
 
 @dataclass(frozen=True)
 class CodeState:
-    """The state of the code: versions by package, plug-ins, and plat's repository if plat runs from a checkout."""
+    """The state of the code: versions by package, plug-ins, and the repository of plat, or of the run's script."""
 
     repository: Repository | None = None
     versions: dict[str, str] = field(default_factory=dict)
     plug_ins: tuple[PlugIn, ...] = ()
+    none: str = "not a checkout of plat"  # why there is no repository
 
     def text(self) -> str:
         """Return the content of code.txt: `key: value` lines, `package==version` lines, then the plug-ins."""
         if self.repository is None:
-            lines = ["commit: none (not a checkout of plat)", "dirty: false"]
+            lines = [f"commit: none ({self.none})", "dirty: false"]
         else:
             lines = [f"commit: {self.repository.commit}", f"dirty: {str(self.repository.dirty).lower()}"]
             lines += [f"changed: {name}" for name in self.repository.changed]
@@ -86,6 +88,9 @@ class CodeState:
         }
 
 
+_remembered = lru_cache(maxsize=64)(repository_of)
+
+
 @lru_cache(maxsize=4)  # git takes longer than the start of a run; a sweep collects this in the parent process
 def collect(source: Path | None = None) -> CodeState:
     """Return the state of plat's code and plug-ins, read once per process; `source` is one of plat's source files."""
@@ -93,6 +98,11 @@ def collect(source: Path | None = None) -> CodeState:
     if repository is not None and not _is_plat(repository.root):
         repository = None
     return CodeState(repository, _versions(), tuple(_plug_ins()))
+
+
+def of_file(code: CodeState, file: Path) -> CodeState:
+    """Return the same with the repository of a script in place of that of plat."""
+    return replace(code, repository=_remembered(file, whole=True), none="the script is in no git repository")
 
 
 def _versions() -> dict[str, str]:

@@ -20,13 +20,15 @@ from plat.spec.identity.run_code import named_code, run_code
 from plat.spec.identity.run_identity import SCHEME
 from plat.store.disk.durable import locked, scratch_name, set_aside, to_checked_json, write, write_file
 from plat.store.home import Home
-from plat.store.provenance.code_state import CodeState, collect
+from plat.store.provenance.code_state import CodeState, collect, of_file
 from plat.store.run_directory import config_change, run_files
 from plat.store.run_directory.config_text import to_yaml
 from plat.store.run_directory.own_files import FORMAT, code_damage, hash_of
 from plat.store.run_directory.paths import RunPaths
 from plat.trainer.api import HEADLINE
 from plat.trainer.finding import find_trainer
+from plat.trainer.plugin_code import FILES
+from plat.words.metric_names import own_metric
 
 if TYPE_CHECKING:
     from plat.spec.expansion.run import Run
@@ -182,6 +184,9 @@ def _contents(
         meta["identity"] = run.identity  # so that an import can check the config against the id
     if named_code(run.identity):
         codes = run_code(run.trainer, run.config, run.identity)
+        if FILES in codes and (first := codes[FILES].first):
+            code = of_file(code, first.resolve())
+            meta["code"] = code.facts()
         meta["plugin_code"] = {key: dict(each.files) for key, each in codes.items()}
         facts = code.facts()
         imported = {name: version for each in codes.values() for name, version in each.packages.items()}
@@ -218,4 +223,5 @@ def _trainer_facts(run: Run) -> dict[str, Any]:
         "fingerprint": run.fingerprint if is_known else checked_call(spec, "fingerprint")(config_object(run, spec)),
         "iterations": checked_call(spec, "iterations")(run.config),
         "headline": headline_of(spec, run.config),
+        **({"metric": own} if (own := own_metric(run.config)[0]) else {}),
     }

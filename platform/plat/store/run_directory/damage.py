@@ -4,7 +4,7 @@
     events     all that a checkpoint or the result covers are present and unchanged, by their numbers and checksums
     result     the events reach its step and contain its success; the outcome.json of its attempt agrees
     attempts   those that the run was resumed from are present
-    code       code.txt and code.diff are as recorded
+    code       code.txt and code.diff are as recorded, and no file of the run's identity changed while it executed
 
 Not checked: the config (see `run_files.config_damage`), and the trainer's summary, whose values may be rounded.
 """
@@ -24,6 +24,7 @@ from plat.store.run_directory.paths import AttemptPaths, RunPaths
 from plat.store.run_directory.spool import read_events
 from plat.words.outcomes import is_result
 
+CODE_CHANGED = "code_changed"  # of a summary: the files of the run's identity that changed while it executed
 REPEATED = ("outcome", "reason", "step", "success", "summary", "time")  # of outcome.json, in result.json
 
 
@@ -106,6 +107,8 @@ def _result_damage(paths: RunPaths, metrics: Sequence[Metric], tables: Sequence[
     for attempt in paths.attempts():
         if attempt.number == result.get("attempt") and _is_cut(attempt):
             return Damage(f"the last line of {attempt.events.relative_to(paths.root)} is cut")
+    if changed := (result.get("summary") or {}).get(CODE_CHANGED):
+        return Damage(f"may be of two versions of the code: {changed} changed while it executed")
     if problem := _attempts_behind(paths, result):
         return problem
     before = 0

@@ -49,6 +49,7 @@ class FileRunIO:
         headline: str = HEADLINE,
     ) -> None:
         self.cache = cache
+        self.code: Path | None = None
         self.step: int | None = None
         self.success: float | None = None
         self.restored_step: int | None = None

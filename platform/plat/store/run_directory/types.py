@@ -122,6 +122,7 @@ META = {
     "scale": _or_nothing(TEXT),
     "iterations": _or_nothing(INTEGER),
     "headline": _or_nothing(TEXT),
+    "metric": _or_nothing(TEXT),
     "prepare": _or_nothing(PREPARATION),
     "resources": RESOURCES,
     "config_sha256": TEXT,

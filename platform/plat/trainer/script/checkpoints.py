@@ -2,7 +2,7 @@
 
 A script that is killed while it writes loses nothing: the next attempt gets the newest complete snapshot. A snapshot is
 taken when the files have not changed for SETTLED seconds. It covers the metrics logged before the newest of its files.
-A single file that changes all the time is copied between two changes.
+A single file that changes all the time is copied between two changes. Links within the folder stay links.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from plat.processes.open_files import is_open
 from plat.trainer.api import RunIO, State
 
 LONGEST = 5.0  # seconds that metrics wait for files that change all the time
+LINKS = "links"  # in the `meta` of a snapshot: the links of the folder
 SETTLED = 0.5  # seconds without a change
 Signature = tuple[tuple[str, int, int], ...]
 
@@ -42,6 +43,8 @@ class CheckpointFolder:
         found = io.restore()
         if found is not None and found[1].files is not None:
             shutil.copytree(found[1].files, folder)
+            for name, target in found[1].meta.pop(LINKS, {}).items():
+                (folder / name).symlink_to(target)
         elif was_started:
             print("[plat: there is no copy of PLAT_CHECKPOINT_DIR yet: the script starts anew]", flush=True)
         folder.mkdir(parents=True, exist_ok=True)
@@ -49,6 +52,7 @@ class CheckpointFolder:
         self.meta = {} if found is None else found[1].meta
         self._kept = self._seen = self._signature()
         self._began = self._changed = 0.0  # when the newest series of changes began; the newest change
+        self._refused: set[Path] = set()  # links that are not kept
         self._is_new = False  # whether the last look at the files has found a change
 
     def written_at(self) -> float | None:
@@ -86,7 +90,9 @@ class CheckpointFolder:
         """Save a snapshot that covers all steps up to `step`, unless files change meanwhile: then a later call does."""
         before = self._seen  # those of `written_at`: the metrics of newer ones are not logged yet
         with contextlib.suppress(_Changed):
-            self._io.save(step, State({}, meta or {}), write_files=lambda target: self._copy(target, before))
+            links = self._links()
+            state = State({}, {**(meta or {}), **({LINKS: links} if links else {})})
+            self._io.save(step, state, write_files=lambda target: self._copy(target, before))
             self._kept = before
 
     def _copy(self, target: Path, before: Signature) -> None:
@@ -98,17 +104,29 @@ class CheckpointFolder:
         if self._signature() != before:
             raise _Changed
 
+    def _links(self) -> dict[str, str]:
+        """Return link -> where it leads, for links that stay in the folder; say which others are left out."""
+        found = {}
+        for path in (Path(each) for each, _, _ in self._signature() if os.path.islink(each)):
+            target = os.path.relpath(path.parent / path.readlink(), path.parent)
+            if (inside := Path(os.path.normpath(path.parent / target))).is_relative_to(self._folder):
+                found[str(path.relative_to(self._folder))] = target
+            elif path not in self._refused:
+                print(f"[plat: {path} leads to {inside}, out of PLAT_CHECKPOINT_DIR: it is not kept]", flush=True)
+                self._refused.add(path)
+        return found
+
     def _signature(self) -> Signature:
         found = []
-        for folder, _, names in os.walk(self._folder):
-            for path in (f"{folder}/{name}" for name in names):
+        for folder, folders, names in os.walk(self._folder):
+            for path in (f"{folder}/{name}" for name in [*folders, *names]):
                 with contextlib.suppress(OSError):
-                    status = os.stat(path)
-                    if stat.S_ISREG(status.st_mode):
+                    status = os.lstat(path)
+                    if stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
                         found.append((path, status.st_size, status.st_mtime_ns))
         return tuple(sorted(found))
 
 
 def _special(folder: str, names: list[str]) -> list[str]:
-    """Return the names of pipes, sockets and devices, which have no content to keep."""
-    return [name for name in names if is_special(Path(folder, name))]
+    """Return the names of pipes, sockets and devices, which have no content to keep, and of links."""
+    return [name for name in names if os.path.islink(path := Path(folder, name)) or is_special(path)]

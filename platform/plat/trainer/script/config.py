@@ -30,7 +30,12 @@ class ScriptConfig:
     folder: str = field(default=".", metadata={"folder": True})  # the command runs here; relative to the file's folder
     # more files that decide the result, such as data, as patterns below `folder`; changed ones make new runs
     files: list[str] = field(default_factory=list)
+    snapshot: bool = (
+        True  # runs execute copies of these files, made when the sweep starts; False: the files as they are
+    )
     packages: bool = False  # other versions of the packages that the script imports make new runs
+    metric: str = ""  # the metric that says how well a run did; `goal`: minimize or maximize
+    goal: str = "minimize"
     success: str = ""  # a metric from 0 to 1, if there is one, that progress and lists of runs show in percent
     # `text`: lines of the output such as `step 1: loss 0.5`; `tensorboard`, `wandb`, `trackio`: their files below
     # PLAT_RUN_DIR; `mlflow`: what MLflow's client logs; a file below PLAT_RUN_DIR or a pattern (`*/metrics.csv`), with

@@ -25,11 +25,12 @@ _INSTALLED = {"site-packages", "dist-packages"}
 
 
 class NamedFile(NamedTuple):
-    """A file that a command names. `roots`: where Python looks for its imports. `place`: where it runs."""
+    """A file that a command names: as `text`, "" for a module. `roots`: where Python looks for its imports."""
 
     path: Path
     roots: tuple[Path, ...]
-    place: Path
+    place: Path  # where it runs
+    text: str = ""
 
 
 def named_files(config: ScriptRunConfig) -> Iterator[NamedFile]:
@@ -58,9 +59,9 @@ def _of_words(words: Sequence[str], place: Path, folder: Path, search: Sequence[
             ]:
                 yield NamedFile(path, roots, place)
         elif "{" not in word:
-            for path in _existing(word, roots[:2]):
+            for path, text in _existing(word, roots[:2]):
                 if path.is_file() and _counts(path, folder):
-                    yield NamedFile(path, tuple(dict.fromkeys([path.parent, *roots])), place)
+                    yield NamedFile(path, tuple(dict.fromkeys([path.parent, *roots])), place, text)
         shell = shell or Path(word).name in SHELLS
         before = word
 
@@ -75,11 +76,11 @@ def _inner_words(text: str) -> list[str]:
         return text.split()
 
 
-def _existing(word: str, places: Sequence[Path]) -> Iterator[Path]:
-    """Yield the paths that a word may name: the word itself, and what follows `=` or `@`."""
+def _existing(word: str, places: Sequence[Path]) -> Iterator[tuple[Path, str]]:
+    """Yield the paths that a word may name, as it spells them: the word itself, and what follows `=` or `@`."""
     for text in dict.fromkeys([word, word.partition("=")[2], word.rpartition("=")[2], word.lstrip("@")]):
         if text and "\0" not in text and len(text) < 4096:
-            yield from (place / text for place in places)
+            yield from ((place / text, text) for place in places)
 
 
 def _counts(path: Path, folder: Path) -> bool:

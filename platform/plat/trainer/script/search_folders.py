@@ -11,18 +11,7 @@ from pathlib import Path
 
 from plat.trainer.python_code import python_code
 
-_LITERAL_CALLS = (
-    "abspath",
-    "realpath",
-    "normpath",
-    "expanduser",
-    "str",
-    "Path",
-    "resolve",
-    "absolute",
-    "as_posix",
-    "fspath",
-)
+_LITERAL_CALLS = "abspath realpath normpath expanduser str Path resolve absolute as_posix fspath".split()
 _TARGET = re.compile(rb"^\s*[\"']?_target_[\"']?\s*:\s*[\"']?([A-Za-z_][\w.]*)", re.MULTILINE)
 # Folders below a config folder that hold outputs. Names with a dot, such as Hydra's own .hydra, are skipped as well.
 _OUTPUTS = ("outputs", "multirun", "plat-home", "wandb", "mlruns", "lightning_logs", "node_modules", "__pycache__")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from plat.errors import SpecError
-from plat.trainer.plugin_code import NamedFiles, imported_files, imported_names, installed_versions
+from plat.trainer.plugin_code import NamedFiles, imported_files, imported_names, imported_paths, installed_versions
 from plat.trainer.python_code import code_hash
 from plat.trainer.script.command import interpreter
 from plat.trainer.script.config import ScriptConfig, ScriptRunConfig
@@ -31,6 +31,7 @@ class Found(NamedTuple):
     versions: dict[str, str]
     before: dict[Path, str]
     outside_before: set[str]
+    listed: frozenset[Path]  # the files that only `script.files` names
 
 
 Hash = Callable[[Path], str]
@@ -54,7 +55,15 @@ def source_files(config: ScriptRunConfig) -> NamedFiles:
         _by_name(found.files, folder) | _packages(found.outside, of_syntax=True),
         _packages(found.outside_before, of_syntax=False) | _by_name(found.before, folder),
         found.versions if interpreter(script) == sys.executable else {},  # of another Python they are unknown
+        next(iter(found.files), None),
     )
+
+
+def followed_files(config: ScriptRunConfig) -> tuple[dict[Path, str], frozenset[Path]]:
+    """Return path -> hash of the files of `source_files`, and those of them that only `script.files` names."""
+    found = _found(config.script, Path(config.script.folder), tuple(named_files(config)))
+    packages = {path: digest for name in sorted(found.outside) for path, digest in imported_paths(name).items()}
+    return found.files | packages, found.listed
 
 
 def hash_of(path: Path) -> str:
@@ -96,10 +105,11 @@ def _found(script: ScriptConfig, folder: Path, named: tuple[NamedFile, ...]) -> 
         if file.path.suffix == ".py":
             files |= _imports_of(file, outside, hash_of)
     before, outside_before = _of_0_4(script, folder)
+    listed = frozenset(path for path in _matching(script, folder) if path not in files)
     for path in _matching(script, folder):
         files[path], before[path] = hash_of(path), file_hash(path)
     versions = installed_versions(name.partition(".")[0] for name in outside)
-    found = Found(files, outside, versions, before, outside_before)
+    found = Found(files, outside, versions, before, outside_before, listed)
     if len(_recent) >= _MOST:
         _recent.clear()
     _recent[key] = time.monotonic(), {path: _state(path) for path in files}, found

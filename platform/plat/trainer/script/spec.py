@@ -11,11 +11,13 @@ from plat.errors import SpecError
 from plat.extras import require_extra
 from plat.suggest import suggest
 from plat.trainer.api import HEADLINE, TrainerSpec, lazily
+from plat.trainer.script import snapshot
 from plat.trainer.script.command import PYTHONS, check_placeholders, flat, interpreter, is_read_anew, words_of
 from plat.trainer.script.config import TENSORBOARD, TO_FILL_IN, WANDB, ScriptRunConfig, sources_of
 from plat.trainer.script.readers.patterns import compiled
 from plat.trainer.script.source_files import source_files
 
+GOALS = ("minimize", "maximize")
 INTERPRETERS = ("python", "python3", "sh", "bash", "zsh", "Rscript", "julia", "perl", "node", "ruby")
 SCRIPTS = (".py", ".sh", ".R", ".jl", ".pl", ".js", ".rb")
 
@@ -24,6 +26,10 @@ def validate(config: ScriptRunConfig) -> ScriptRunConfig:
     """Return the config. Raises SpecError for a wrong command or file of metrics, or values that do not fit."""
     if not Path(config.script.folder).is_dir():
         raise SpecError(f"there is no folder {config.script.folder}", where="script.folder", fix="name one that exists")
+    if config.script.goal not in GOALS:
+        raise SpecError(
+            f"{config.script.goal!r} is no goal", where="script.goal", fix=suggest(config.script.goal, GOALS)
+        )
     check_placeholders(config)
     for name, value in flat(config.args).items():
         if value == TO_FILL_IN:
@@ -93,6 +99,7 @@ SPEC = TrainerSpec(
     resources=lambda config: {"threads": config.script.threads, "gpus": config.script.gpus},
     fingerprint=_fingerprint,
     source_files=source_files,
+    snapshots=snapshot,
     check_machine=_check_machine,
     operational_keys=(
         "script.folder",
@@ -100,6 +107,9 @@ SPEC = TrainerSpec(
         "script.grace",
         "script.timeout",
         "script.stall",
+        "script.metric",
+        "script.goal",
+        "script.snapshot",
         "script.success",
     ),
     legacy={"script.patterns": [], "script.packages": False},

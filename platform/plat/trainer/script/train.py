@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from plat.errors import RunError, os_errors_as
+from plat.processes.process_tree import signal_name
 from plat.trainer.api import Outcome, RunIO
 from plat.trainer.heartbeat import beat
 from plat.trainer.script.advice import nothing_read
@@ -24,6 +25,7 @@ from plat.trainer.script.process import Script
 from plat.trainer.script.readers.logged import Logged, Source
 from plat.trainer.script.readers.output import Output
 from plat.trainer.script.recorder import Recorder
+from plat.trainer.script.snapshot import redirected, search_variables
 from plat.trainer.script.sources import opened, prepared, remove_old
 from plat.words.outcomes import FINISHED, INTERRUPTED
 
@@ -53,6 +55,9 @@ def train(config: ScriptRunConfig, io: RunIO) -> Outcome:
     text, patterns = TEXT in sources_of(config.script), config.script.patterns
     output = Output(config.script.step, notes.refuse, text=text, patterns=patterns, first=first)
     words = filled(config, places)
+    if io.code is not None:
+        words = redirected(config, words, io.code)
+        variables |= search_variables(variables, io.code)
     started = time.time()
     script = Script(words, folder, variables, needle=b"" if text or patterns else b"{")
     is_interrupted = Watch(script, output, sources, recorder, checkpoints).follow(io, config.script)
@@ -141,7 +146,7 @@ class Watch:
 def _failure(script: Script, words: list[str], config: ScriptConfig) -> RunError:
     """Return the error for a script that ended with an exit code other than 0, or by a signal."""
     code = script.code or 0
-    how = f"exit code {code}" if code > 0 else f"signal {_signal_name(-code)}"
+    how = f"exit code {code}" if code > 0 else f"signal {signal_name(-code).removeprefix('signal ')}"
     is_killed = code == -signal.SIGKILL
     how += ", sent from outside or by the kernel for lack of memory" if is_killed else ""
     what = f"the script ended with {how}" + (f": {script.last}" if script.last else "")
@@ -149,10 +154,3 @@ def _failure(script: Script, words: list[str], config: ScriptConfig) -> RunError
     if "ModuleNotFoundError" in script.last:
         fix = f"install it for {interpreter(config)}, or name the Python that has it: script.python: PATH"
     return RunError(what, where=shlex.join(words), fix=fix, failure_class="node" if is_killed else "error")
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:  # a real-time signal
-        return str(number)

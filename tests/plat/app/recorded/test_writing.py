@@ -68,9 +68,11 @@ def test_values_that_no_experiment_can_hold_leave_nothing(tmp_path: Path) -> Non
         with pytest.raises(SpecError, match="the runs make no experiment") as error:
             written(tmp_path, [{"a": value}, {"a": "b"}])
         assert "--axes" in str(error.value.fix) and not list(tmp_path.iterdir())
-    with pytest.raises(SpecError, match="the runs make no experiment"):
-        written(tmp_path, [{"a": 1, "a.b": 1}, {"a": 2, "a.b": 2}])
-    assert not list(tmp_path.iterdir())
+
+
+def test_a_setting_and_one_below_it_are_two_axes(tmp_path: Path) -> None:
+    experiment = written(tmp_path, [{"a": 1, "a.b": 3}, {"a": 2, "a.b": 4}])
+    assert labels(experiment, "a", "a.b") == {(1, 3), (2, 4)}
 
 
 def test_the_same_runs_give_the_same_files_and_ids(tmp_path: Path) -> None:

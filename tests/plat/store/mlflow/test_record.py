@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plat.store.mlflow.run_record import read_record
-from plat.store.mlflow.spelling import clean_key
+from plat.store.mlflow.spelling import KEY_LENGTH, clean_key, metric_key, metric_name
 
 
 @settings(deadline=None)
@@ -37,3 +37,18 @@ def test_a_record_does_not_depend_on_when_it_is_read(home, recipe):
     assert json.loads(first.artifacts["tables.jsonl"].splitlines()[1]) == {
         "name": "reward_matrix", "step": 4, "data": [[4, 0.5], [1, None]],
     }  # fmt: skip
+
+
+NAMES = [
+    "pass@1", "pass^1", "pass_1", "pass_x40_1", "_x4@", "_x5F_x40_", "len<10", "f1 (a)", "f1 [a]", 
+    "a//b", "a/b", "a", "./a", "..",
+    "/a", "é漢", "loss_x2", "_" , "a" * 249 + "@", "a" * 300 + "b", "a" * 300 + "c", "a@_x", "x_x10FFFF_"
+]  # fmt: skip
+
+
+def test_metrics_are_stored_one_to_one_under_names_that_mlflow_accepts():
+    keys = [metric_key(name) for name in NAMES]
+    assert len(set(keys)) == len(NAMES) and all(clean_key(key) == key for key in keys)
+    short = [name for name, key in zip(NAMES, keys, strict=True) if len(key) < KEY_LENGTH]
+    assert len(short) >= len(NAMES) - 3 and [metric_name(metric_key(name)) for name in short] == short
+    assert all(metric_key(name) == name for name in ("val/acc", "a b:c-d.e", "loss_x2", "pass_1"))

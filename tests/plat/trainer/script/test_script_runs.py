@@ -250,12 +250,12 @@ def test_an_axis_of_the_command_line_splits_tables_and_claims(project: Path, pla
     code, out, err = plat("sweep", path, "wd=0,1")
     assert code == 0, err
     assert [line for line in out.splitlines() if line.startswith(("loss (", "The effect of"))] == [
-        "The effect of wd",
+        "The effect of wd on loss",
         "loss (wd = 0)",
         "loss (wd = 1)",
     ]
     assert "lr = 2   20.4" in out and "reproduced  more/wd-0" in out and "reproduced  more/wd-1" in out
-    assert "only: wd = 1" in out and len(runs_of(project)) == 20
+    assert len(runs_of(project)) == 20
 
 
 def test_a_run_that_diverges_has_no_value_at_its_end(project: Path, plat: Verb) -> None:

@@ -1,0 +1,76 @@
+"""`script.metric` and `script.goal`: the metric that says how well a run of a script did."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+SCRIPT = """
+import json, sys
+lr, seed = map(float, sys.argv[1:])
+for step in (1, 2):
+    print(json.dumps({"step": step, "aux": 1, "Val Loss": lr / step + seed / 100, "zz": 3}))
+"""
+FILE = """
+title: x
+base: {trainer: script, script.command: "python t.py {lr} {seed}"}
+matrix: {lr: [1, 2], seed: [0, 1, 2, 3, 4]}
+"""
+SEARCH = """
+title: x
+base: {trainer: script, script.command: "python t.py {lr} 0", script.metric: Val Loss, script.goal: minimize}
+space: {lr: {float: [1.0, 2.0]}}
+trials: 2
+"""
+
+
+@pytest.fixture
+def plat(tmp_path: Path) -> Callable[..., str]:
+    (tmp_path / "t.py").write_text(SCRIPT)
+    (tmp_path / "plain.yaml").write_text(FILE)
+    (tmp_path / "m.yaml").write_text(FILE.replace("base: {", "base: {script.metric: Val Loss, "))
+    (tmp_path / "s.yaml").write_text(SEARCH)
+
+    def run(*arguments: str, code: int = 0) -> str:
+        environment = {**os.environ, "COLUMNS": "200", "PLAT_HOME": str(tmp_path / "home")}
+        command = [sys.executable, "-m", "plat", *arguments]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    return run
+
+
+def test_it_is_the_headline_everywhere_and_makes_no_new_run(plat):
+    plat("sweep", "plain.yaml", "--first", "9")
+    shown = plat("sweep", "m.yaml", "-v")
+    assert shown.count(" started ") == 1 and re.search(r"finished +lr2-s4-\w+ \([^)]*, Val Loss 1.04\)", shown)
+    assert "10 missing" not in plat("plan", "m.yaml") and "Nothing to do" in plat("plan", "plain.yaml")
+    shown = plat("report", "m.yaml")
+    assert "The effect of lr on Val Loss" in shown and "%" not in shown.partition("95 %")[0] and "zz" in shown
+    assert "Val Loss 0.5 " in plat("status", "m.yaml")
+    header, first, *_ = plat("runs", "m.yaml").splitlines()
+    assert header.split()[-2:] == ["Val", "Loss"] and first.split()[-1] == "0.5" and "success" not in header
+
+
+def test_columns_and_conditions_may_name_a_metric_with_a_blank(plat):
+    plat("sweep", "plain.yaml")
+    assert "aux" in plat("runs", "plain.yaml")  # the columns that plat chooses
+    shown = plat("runs", "plain.yaml", "--columns", "seed,Val Loss,max:Val Loss", "--sort", "-Val Loss")
+    assert shown.splitlines()[1].split() == ["4", "1.04", "2.04"]
+    assert len(plat("runs", "plain.yaml", "--where", "Val Loss<=0.51").splitlines()) == 3
+    assert "columns have commas between them" in plat("runs", "plain.yaml", "--columns", "seed lr", code=2)
+
+
+def test_a_search_without_objectives_takes_it(plat):
+    assert "minimize Val Loss (last)" in plat("tune", "s.yaml")
+
+
+def test_a_goal_is_minimize_or_maximize(plat):
+    assert "did you mean 'minimize'" in plat("plan", "m.yaml", "script.goal=minimise", code=2)
