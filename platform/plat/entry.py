@@ -10,18 +10,13 @@ from plat.processes.interrupt import leave
 
 
 def main() -> None:
-    """Run the `plat` script. Ends with SystemExit, with code 2 if this is not Linux, unless a shell asks."""
+    """Run the `plat` script. Ends with SystemExit, with code 2 if this is not Linux."""
     if sys.platform != "linux":
         print(f"error: plat runs on Linux, and this is {sys.platform}", file=sys.stderr)
         print("  fix: use a Linux machine, a container, or WSL on Windows", file=sys.stderr)
         sys.exit(2)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is ignored, as in a background job
         signal.signal(signal.SIGINT, leave)
-    if sys.argv[1:2] == ["__complete"]:  # a shell asks after each press of a key: no typer, no verb is imported
-        from plat.cli.completion.answer import answer
-
-        answer(sys.argv[2:])
-        return
     from plat.cli import main as command_line
 
     command_line()

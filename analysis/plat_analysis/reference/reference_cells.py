@@ -1,6 +1,9 @@
 """Compare the cells of a table with those of its reference: the mean of earlier runs, and the range of one more run.
 
-Runs of the report are left out of the reference, so that a run is always compared with others.
+Runs of the report are left out of the reference, so that a run is always compared with others. Runs that are in both,
+but were computed on different machines, are compared with the reference's run of the same id, and with those of the
+same build and another seed. Where results are portable, a run is near the former: both deviate alike from the mean of
+other seeds.
 """
 
 from __future__ import annotations
@@ -10,12 +13,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from plat_analysis.contrasts.cell import Cell, Side, common_means, mean_rounding
 from plat_analysis.contrasts.comparison import Compared
 from plat_analysis.data.published import AVERAGE
+from plat_analysis.quantities.success import SUCCESSES
 from plat_analysis.reference.reference_runs import Reference
-from plat_analysis.reference.same_run import SameRuns, same_runs
 from plat_analysis.statistics.intervals import LEVEL
 from plat_analysis.statistics.prediction import chance_of_as_many, prediction_interval, too_few
 from plat_analysis.statistics.replicates import Replicate, grouped
@@ -174,3 +178,70 @@ def beside(cell: Cell, reference: Reference, without: Collection[str] = ()) -> C
     }
     sides = {c: Side(reference.results, {view.replicate: view for view in found}) for c, found in views.items()}
     return Cell(cell.row, cell.column, sides)
+
+
+MIN_SAME = 3  # least runs for a correlation
+MIN_OTHERS = 2  # least other seeds: one to compare with, and the others to deviate from
+
+
+@dataclass(frozen=True)
+class SameRuns:
+    """Hold peaks in percent, one entry for each run of all cells and both conditions.
+
+    own     [run] as computed here
+    again   [run] the reference's run of the same id
+    others  [run, seed] the reference's runs of the same build and other seeds
+    """
+
+    own: list[float]
+    again: list[float]
+    others: list[list[float]]
+
+    def values(self) -> dict[str, float]:
+        """Return correlations of deviations from the mean of other seeds, and mean absolute differences in points.
+
+        The keys are `same_runs` and `same_run_equal` (counts), and `same_run_` and `other_seed_` with `difference` and
+        `correlation`. Return {} for fewer than `MIN_SAME` runs, or if a run has fewer than `MIN_OTHERS` other seeds. A
+        correlation is left out if deviations do not vary.
+        """
+        if len(self.own) < MIN_SAME or min(map(len, self.others)) < MIN_OTHERS:
+            return {}
+        own, again = np.array(self.own), np.array(self.again)
+        means = np.array([np.mean(line) for line in self.others])
+        to_seeds = [
+            (x, y, np.mean(line[:index] + line[index + 1 :]))
+            for x, line in zip(own, self.others, strict=True)
+            for index, y in enumerate(line)
+        ]
+        mine, other, level = np.array(to_seeds).T
+        values = {
+            "same_runs": float(len(own)),
+            "same_run_equal": float((own == again).sum()),
+            "same_run_difference": float(np.abs(own - again).mean()),
+            "same_run_correlation": _correlation(own - means, again - means),
+            "other_seed_difference": float(np.abs(mine - other).mean()),
+            "other_seed_correlation": _correlation(mine - level, other - level),
+        }
+        return {name: value for name, value in values.items() if np.isfinite(value)}
+
+
+def same_runs(cells: list[tuple[Cell, Cell]]) -> SameRuns:
+    """Return the runs of (cell, its reference) pairs that both have, by run id, with a peak."""
+    found, peak = SameRuns([], [], []), SUCCESSES["peak"]
+    for own, earlier in ((side, beside.sides[name]) for cell, beside in cells for name, side in cell.sides.items()):
+        ours, theirs = own.measured(peak), earlier.measured(peak)
+        for replicate, score in ours.items():
+            again = earlier.runs.get(replicate)
+            if again is None or again.id != own.runs[replicate].id or replicate not in theirs:
+                continue
+            others = [s.value for r, s in theirs.items() if r.build == replicate.build and r.seed != replicate.seed]
+            found.own.append(peak.factor * score.value)
+            found.again.append(peak.factor * theirs[replicate].value)
+            found.others.append([peak.factor * value for value in others])
+    return found
+
+
+def _correlation(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
+    if first.std() == 0 or second.std() == 0:
+        return float("nan")
+    return float(np.corrcoef(first, second)[0, 1])

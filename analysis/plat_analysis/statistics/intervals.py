@@ -61,25 +61,18 @@ class Estimate:
         """Return True if it may decide a star or a verdict: complete, and `freedom` is at least `MIN_JUDGED` - 1."""
         return self.complete and self.error is not None and self.freedom + 1 >= MIN_JUDGED
 
-    def p_below(self, bound: float) -> float | None:
-        """Return the one-sided p-value of "the true value is at least `bound`", by Student's t.
+    def p_above(self, bound: float) -> float | None:
+        """Return the one-sided p-value of "the true value is at most `bound`", by Student's t.
 
         Return None without an error over seeds or builds, and 1 if the units are all equal.
         """
-        return self._p(bound, 1)
-
-    def p_above(self, bound: float) -> float | None:
-        """Return the one-sided p-value of "the true value is at most `bound`", with None and 1 as in `p_below`."""
-        return self._p(bound, -1)
-
-    def _p(self, bound: float, side: int) -> float | None:
         if self.value is None or self.error is None:
             return None
         if self.error <= TINY * max(1.0, abs(self.value)):  # without spread nothing is shown
             return 1.0
         from scipy.special import stdtr
 
-        return float(stdtr(self.freedom, side * (self.value - bound) / self.error))
+        return float(stdtr(self.freedom, (bound - self.value) / self.error))
 
     def scaled(self, factor: float) -> Estimate:
         """Return a copy in another unit, e.g. times 100 for percent; a negative factor swaps the ends. `star` stays."""

@@ -14,6 +14,7 @@ from typing import Annotated, Any, ParamSpec
 
 import typer
 
+from plat.cli.completion import keys, runs, runs_or_keys
 from plat.trainer.plugins import ALLOW_IMPORT
 
 # Exit codes other than 0. Bad input is 2 (`plat.errors`), Ctrl-C 130 (`plat.processes.interrupt`).
@@ -24,9 +25,13 @@ P = ParamSpec("P")
 
 Arguments = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[SPEC | KEY=VALUE]...", help="Experiment files, and overrides of their values."),
+    typer.Argument(
+        metavar="[SPEC | KEY=VALUE]...", help="Experiment files, and overrides of their values.", autocompletion=keys
+    ),
 ]
-RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's name, id, or the beginning of its id.")]
+RunArgument = Annotated[
+    str, typer.Argument(metavar="RUN", help="A run's name, id, or the beginning of its id.", autocompletion=runs)
+]
 HomeOption = Annotated[
     str | None, typer.Option("--home", metavar="DIR", help="Folder of the runs [PLAT_HOME, ./plat-home].")
 ]
@@ -52,7 +57,11 @@ WhereOption = Annotated[
 QuietOption = Annotated[bool, typer.Option("-q", "--quiet", help="Print verdicts and errors only.")]
 Targets = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[RUN | SPEC | KEY=VALUE]...", help="Runs, or experiment files with overrides."),
+    typer.Argument(
+        metavar="[RUN | SPEC | KEY=VALUE]...",
+        help="Runs, or experiment files with overrides.",
+        autocompletion=runs_or_keys,
+    ),
 ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
 from importlib import import_module
 from typing import Any
 
@@ -47,9 +47,6 @@ GROUPS = {
 FUNCTIONS = {
     "eval": "evaluate",
     "import": "import_",
-    "base": "application",
-    "sandbox": "application",
-    "retrieval": "application",
 }
 EPILOG = (
     "Arguments with = are overrides, others are experiment files. Exit codes: 0 all fine; 2 bad input, or a home or "
@@ -57,6 +54,7 @@ EPILOG = (
 )
 
 
+COMPLETES = "_PLAT_COMPLETE"  # Typer's variable of the environment, set by a shell that asks for completions
 HELP = {"help_option_names": ["--help", "-h"]}
 
 
@@ -89,6 +87,10 @@ def application() -> typer.Typer:
         if context.invoked_subcommand is None:
             print(context.get_help())
 
+    if COMPLETES in os.environ:
+        from typer.completion import completion_init  # type: ignore[attr-defined]
+
+        completion_init()
     for name, summary in {**VERBS, **GROUPS}.items():
         app.command(name, help=summary)(_not_loaded)
     return app
@@ -97,12 +99,13 @@ def application() -> typer.Typer:
 def load(name: str) -> Any:
     """Import a verb or a group of verbs, and return its click command with all options."""
     module = import_module(f"plat.cli.verbs.{'import_' if name == 'import' else name}")
-    function: Callable[..., Any] = getattr(module, FUNCTIONS.get(name, name))
+    app = _plain_typer()
     if name in GROUPS:
-        app = function()
+        app.callback(invoke_without_command=True, help=GROUPS[name])(_help_without_verb)
+        for verb, function in module.VERBS.items():
+            app.command(verb)(function)
     else:
-        app = _plain_typer()
-        app.command(name, context_settings=HELP)(function)
+        app.command(name, context_settings=HELP)(getattr(module, FUNCTIONS.get(name, name)))
     command = typer.main.get_command(app)
     command.name = name
     return command
@@ -110,6 +113,11 @@ def load(name: str) -> Any:
 
 def _plain_typer(**options: Any) -> typer.Typer:
     return typer.Typer(rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False, **options)
+
+
+def _help_without_verb(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        print(context.get_help())
 
 
 def _not_loaded() -> None:

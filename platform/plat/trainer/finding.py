@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import math
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from plat.errors import PluginError, SpecError, UnknownTrainer
 from plat.suggest import nearest, suggest
@@ -12,7 +14,6 @@ from plat.switches import is_on
 from plat.trainer.api import TrainerSpec
 from plat.trainer.code_folders import check_beside, file_of, import_from
 from plat.trainer.plugins import ALLOW_IMPORT, load_plugin, published
-from plat.trainer.spec_check import wrong_field
 from plat.user_code import definition_of, user_code
 
 
@@ -76,3 +77,62 @@ def _checked(spec: Any, name: str) -> TrainerSpec:
             fix="correct it; plat.trainer.api.TrainerSpec explains every field",
         )
     return spec
+
+
+class Kind(NamedTuple):
+    """The type of a field in words, and a function that tests a value."""
+
+    words: str
+    holds: Callable[[Any], bool]
+
+
+def _is_time(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
+
+
+_TEXT = Kind("a text", lambda value: isinstance(value, str) and bool(value) and value.isprintable())
+_TEXTS = Kind(
+    'a tuple of texts, e.g. ("train.micro_batch",)',
+    lambda value: isinstance(value, tuple | list) and all(isinstance(item, str) for item in value),
+)
+_FUNCTION = Kind("a function", callable)
+
+
+def _or_none(kind: Kind) -> Kind:
+    return Kind(f"{kind.words} or None", lambda value: value is None or kind.holds(value))
+
+
+FIELDS = {
+    **dict.fromkeys(("name", "version"), _TEXT),
+    **dict.fromkeys(("conf", "code"), _or_none(_TEXT)),
+    **dict.fromkeys(("operational_keys", "preload", "metrics", "cost_keys"), _TEXTS),
+    **dict.fromkeys(("load", "validate", "resources", "fingerprint", "idle_keys", "iterations"), _FUNCTION),
+    **dict.fromkeys(
+        (
+            "prepare",
+            "load_prepare",
+            "load_evaluate",
+            "less_memory",
+            "load_check",
+            "check_machine",
+            "disk_bytes",
+            "needs",
+        ),
+        _or_none(_FUNCTION),
+    ),
+    "source_files": _or_none(_FUNCTION),
+    "config_type": Kind("a dataclass", lambda value: isinstance(value, type)),
+    "reuses_process": Kind("True or False", lambda value: isinstance(value, bool)),
+    "headline": Kind("a text or a function", lambda value: _TEXT.holds(value) or callable(value)),
+    "legacy": Kind("a dict of keys and values", lambda value: isinstance(value, Mapping)),
+    "stall_after": Kind("a number of seconds", _is_time),
+}
+
+
+def wrong_field(spec: Any) -> str:
+    """Return the first field with a wrong value, in words; "" if there is none."""
+    for name, kind in FIELDS.items():
+        value = getattr(spec, name)
+        if not kind.holds(value):
+            return f"{name} is {value!r:.60}, not {kind.words}"
+    return ""

@@ -103,7 +103,6 @@ COMMANDS = [
     ("help sweep", "plat sweep --help"),
     ("why {file}", "`plat runs {file}`"),
     ("logs {file}", "`plat runs {file}`"),
-    ("plan {file} critic.lr=1", "did you mean 'train.critic_lr'?"),
     ("run trainer=plat_toy:SPEC --store nosuch://x", "sqlite"),
     ("tune {search} --store nosuch://x", "sqlite"),
     ("retry --where seed=0 --store nosuch://x", "sqlite"),

@@ -13,9 +13,8 @@ from plat.spec.composition.trainer_calls import checked_call
 from plat.spec.expansion.experiment import build_run
 from plat.trainer import finding
 from plat.trainer.api import TrainerSpec
-from plat.trainer.finding import find_trainer
+from plat.trainer.finding import FIELDS, find_trainer, wrong_field
 from plat.trainer.resources import Resources
-from plat.trainer.spec_check import FIELDS, wrong_field
 
 WRONG: dict[str, Any] = {
     "operational_keys": "train.x",  # a forgotten comma

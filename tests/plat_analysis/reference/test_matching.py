@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from plat.spec.identity.run_identity import SCHEME
-from plat_analysis.reference.matching import Origin, difference, differing_settings
+from plat_analysis.reference.reference_runs import Origin, difference, differing_settings
 
 IDENTITY = {"trainer": "embedded", "plugins": [["task.name", "1"]], "left_out": ["threads"]}
 FINGERPRINT = {"base": {"sha256": "aa"}, "environment": "1"}

@@ -158,19 +158,7 @@ def verify(
     return 0 if good else RUNS_FAILED
 
 
-def application() -> typer.Typer:
-    """Return the group `plat base` with its verbs."""
-    app = typer.Typer(rich_markup_mode=None, add_completion=False)
-
-    @app.callback(invoke_without_command=True, help="List, build and verify base models of the stand-ins.")
-    def root(context: typer.Context) -> None:
-        if context.invoked_subcommand is None:
-            print(context.get_help())
-
-    app.command("list")(list_bases)
-    app.command("build")(build)
-    app.command("verify")(verify)
-    return app
+VERBS = {"list": list_bases, "build": build, "verify": verify}
 
 
 def _wanted(arguments: Sequence[str] | None) -> dict[str, Wanted]:

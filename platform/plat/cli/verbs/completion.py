@@ -7,19 +7,28 @@ from typing import Annotated
 import typer
 
 from plat.cli.common import verb
-from plat.cli.completion.shells import SCRIPTS
 from plat.errors import SpecError
 from plat.suggest import suggest
 
+SHELLS = ("bash", "zsh", "fish")
+
 
 @verb()
-def completion(shell: Annotated[str, typer.Argument(metavar="bash|zsh|fish", help="Your shell.")]) -> int:
+def completion(
+    shell: Annotated[
+        str, typer.Argument(metavar="bash|zsh|fish", help="Your shell.", autocompletion=lambda: [*SHELLS])
+    ],
+) -> int:
     """Print a script with which a shell completes commands.
 
-    Add a line to the shell's start file. ~/.bashrc: eval "$(plat completion bash)"; ~/.zshrc: eval "$(plat completion
-    zsh)"; ~/.config/fish/config.fish: plat completion fish | source
+    Add a line to the shell's start file. ~/.bashrc: eval "$(plat completion bash)"; ~/.zshrc, below compinit: eval
+    "$(plat completion zsh)"; ~/.config/fish/config.fish: plat completion fish | source
     """
-    if shell not in SCRIPTS:
-        raise SpecError(f"no completion for {shell!r}", where="the command line", fix=suggest(shell, SCRIPTS, "shells"))
-    print(SCRIPTS[shell], end="")
+    from typer.completion import get_completion_script  # type: ignore[attr-defined]
+
+    from plat.cli.verb_list import COMPLETES
+
+    if shell not in SHELLS:
+        raise SpecError(f"no completion for {shell!r}", where="the command line", fix=suggest(shell, SHELLS, "shells"))
+    print(get_completion_script(prog_name="plat", complete_var=COMPLETES, shell=shell))
     return 0

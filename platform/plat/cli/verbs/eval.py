@@ -13,6 +13,7 @@ import typer
 
 from plat.app.home_runs import find_run, home_to_read
 from plat.cli.common import HomeOption, JsonOption, print_json, verb
+from plat.cli.completion import keys, runs
 from plat.cli.screen.output import tell
 from plat.errors import CheckpointError, PluginError, SpecError
 from plat.store.home import Home
@@ -22,12 +23,19 @@ from plat.trainer.api import State
 SAID = 4000  # characters shown of what libraries printed before they failed
 
 Target = Annotated[
-    str, typer.Argument(metavar="RUN | CHECKPOINT", help="A run's name or id, or the path of a checkpoint folder.")
+    str,
+    typer.Argument(
+        metavar="RUN | CHECKPOINT",
+        help="A run's name or id, or the path of a checkpoint folder.",
+        autocompletion=runs,
+    ),
 ]
 Overrides = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[KEY=VALUE]...", help="Options of the run or of the evaluation, e.g. eval.temperature=0 split=heldout."
+        metavar="[KEY=VALUE]...",
+        help="Options of the run or of the evaluation, e.g. eval.temperature=0 split=heldout.",
+        autocompletion=keys,
     ),
 ]
 

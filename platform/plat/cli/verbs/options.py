@@ -13,6 +13,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from plat.cli.common import JsonOption, print_json, verb
+from plat.cli.completion import keys
 from plat.cli.screen.table import fitted, table
 from plat.errors import SpecError
 from plat.spec.composition.conf import conf_of
@@ -20,7 +21,6 @@ from plat.spec.composition.descriptions import describe
 from plat.spec.composition.leaf import Leaf, show
 from plat.spec.composition.pieces import group_options
 from plat.spec.composition.schema import Schema, schema_of, select
-from plat.spec.reading.other_names import hint
 from plat.suggest import suggest
 from plat.trainer.api import TrainerSpec
 from plat.trainer.finding import find_trainer
@@ -80,7 +80,9 @@ class Option:
 
 @verb(reads_trainers=True)
 def options(
-    key: Annotated[str | None, typer.Argument(metavar="[KEY]", help="An option, a group, or a name.")] = None,
+    key: Annotated[
+        str | None, typer.Argument(metavar="[KEY]", help="An option, a group, or a name.", autocompletion=keys)
+    ] = None,
     trainer: Annotated[str, typer.Option("--trainer", metavar="NAME", help="Whose options are shown.")] = "embedded",
     as_json: JsonOption = False,
 ) -> int:
@@ -110,7 +112,6 @@ def _named(key: str, known: list[Option]) -> list[Option]:
         trainer = key.partition(".")[0]
         of_trainer = trainer in published("plat.trainers")
         how = f"see `plat options --trainer {trainer}`" if of_trainer else suggest(key, names, "options")
-        how = hint(key, "VALUE", names) or how
         raise SpecError(f"there is no option {key!r}", where="the command line", fix=how)
     return chosen
 

@@ -84,19 +84,7 @@ def pages(
     return 0
 
 
-def application() -> typer.Typer:
-    """Return the group `plat retrieval` with its verbs."""
-    app = typer.Typer(rich_markup_mode=None, add_completion=False)
-
-    @app.callback(invoke_without_command=True, help="Serve a corpus to the task searchqa, and make one.")
-    def root(context: typer.Context) -> None:
-        if context.invoked_subcommand is None:
-            print(context.get_help())
-
-    app.command("serve")(serve)
-    app.command("build")(build)
-    app.command("pages")(pages)
-    return app
+VERBS = {"serve": serve, "build": build, "pages": pages}
 
 
 @contextmanager

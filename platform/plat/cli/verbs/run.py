@@ -10,6 +10,7 @@ import typer
 from plat.app.loading import split
 from plat.app.sweeping import Sweep, check_before, run_missing
 from plat.cli.common import HomeOption, JsonOption, StealOption, StoreOption, print_json, shown, verb
+from plat.cli.completion import keys
 from plat.cli.screen.conclusion import conclude
 from plat.errors import SpecError
 from plat.store.home import Home
@@ -19,7 +20,9 @@ from plat.units import percent
 @verb(reads_trainers=True)
 def run(
     context: typer.Context,
-    arguments: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE...", help="The run's options.")] = None,
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY=VALUE...", help="The run's options.", autocompletion=keys)
+    ] = None,
     steal: StealOption = False,
     home: HomeOption = None,
     store: StoreOption = None,

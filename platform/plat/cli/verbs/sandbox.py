@@ -109,18 +109,7 @@ def probe(url: UrlOption = None, as_json: JsonOption = False) -> int:
     return 0
 
 
-def application() -> typer.Typer:
-    """Return the group `plat sandbox` with its verbs."""
-    app = typer.Typer(rich_markup_mode=None, add_completion=False)
-
-    @app.callback(invoke_without_command=True, help="Run a program that nobody trusts, and try the sandbox.")
-    def root(context: typer.Context) -> None:
-        if context.invoked_subcommand is None:
-            print(context.get_help())
-
-    app.command("run")(run)
-    app.command("probe")(probe)
-    return app
+VERBS = {"run": run, "probe": probe}
 
 
 def _end(exit_code: int) -> str:

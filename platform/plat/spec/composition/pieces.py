@@ -16,7 +16,6 @@ from typing import Any
 from plat.errors import SpecError, UnknownKey
 from plat.spec.composition.conf import Conf
 from plat.spec.composition.schema import Schema, merge, nested, select
-from plat.spec.reading.other_names import hint
 from plat.spec.reading.overrides import Assignment
 from plat.suggest import nearest, suggest
 from plat.trainer.plugins import published
@@ -123,8 +122,6 @@ class PieceMaker:
             fix = f"change {section} in the file; only options of runs and axes (matrix.AXIS=[...]) can be overridden"
         elif section in published("plat.trainers") and not any(name.startswith(f"{section}.") for name in names):
             fix = f"it may be an option of that trainer: add trainer={section}"
-        elif (known_elsewhere := hint(key, assignment.value, names)) is not None:
-            fix = known_elsewhere
         elif parent and free is not None and near is None:  # task.size
             fix = f"if it is an option of the {parent} itself, write {free}.{key.rpartition('.')[2]}"
         elif not assignment.of_axis or parent or near is not None:

@@ -1,13 +1,12 @@
-"""Merge the pieces of a run's config and compute its identity, fast enough for 100,000 runs.
+"""Merge the pieces of a run's config and compute its identity.
 
-Runs share sections (top-level keys), and the trainer's checks are cached by the sections that they read. A run then
-costs some dictionary look-ups, one join and one hash.
+Runs share sections (top-level keys), and the trainer's checks are cached by the sections that they read.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +16,7 @@ from plat.spec.composition.pieces import Piece, PieceMaker, by_section, place_of
 from plat.spec.composition.schema import schema_of
 from plat.spec.composition.sections import Section, SectionMaker
 from plat.spec.composition.trainer_calls import checked_call, config_code
-from plat.spec.identity.recorded_config import NEW, SAME, Recorded
+from plat.spec.identity.recorded_config import SAME, Recorded
 from plat.spec.identity.run_identity import canonical, identity, readable
 from plat.trainer.api import TrainerSpec
 from plat.trainer.plugin_code import TRAINER, code_facts
@@ -79,8 +78,6 @@ class Resolver:
         self._resources = Recorded(lambda config: Resources.of(stated(config)).as_dict())
         self._code = code_facts(TRAINER, spec)
         self._source_files = Recorded(lambda config: config_code(spec, config))
-        self._deciding: dict[str, None] = {}  # the names of the sections that determine the result of `_check`
-        self._checked: dict[tuple[int, ...], Checked] = {}  # by the identities of these sections
 
     def resolve(self, pieces: Mapping[str, Piece], trainer: str, where: Callable[[], str]) -> Resolved:
         """Return the config that these pieces (by target, in the order of merging) make, and its identity.
@@ -116,10 +113,7 @@ class Resolver:
 
         These keys keep the value of their config group, so that such an override makes no new run.
         """
-        idle = self._idle.recall(sections)
-        if idle is NEW:
-            idle = self._idle({name: section.value for name, section in sections.items()}, sections)
-            self._decide_by(self._idle.names() | {key.partition(".")[0] for key in idle} & sections.keys())
+        idle = self._idle({name: section.value for name, section in sections.items()}, sections)
         if self.pieces.overridden.isdisjoint(idle):
             return sections
         kept = {target: piece for target, piece in pieces.items() if target not in idle}
@@ -128,11 +122,7 @@ class Resolver:
         return {**sections, **{name: self.sections.section(name, touching) for name in names}}
 
     def _check(self, sections: Mapping[str, Section]) -> Checked:
-        """Return the trainer's answers about a config, cached by the sections that determine them."""
-        self._decide_by(self.sections.noting)
-        known = self._checked.get(tuple([id(sections[name]) for name in self._deciding]))
-        if known is not None:
-            return known
+        """Return the trainer's answers about a config; each is cached by the sections that it reads."""
         item = self.spec.config_type(**{name: section.item for name, section in sections.items()})
         valid, normalised = item, None
         if self._valid(item, sections) is not SAME:
@@ -153,19 +143,7 @@ class Resolver:
             before = sorted([*others, *files_before])
             text = canonical([self.spec.name, self.spec.version, before, facts])
             earlier = text, {**recorded, "plugins": before}
-        checked = Checked(prepare, resources, facts, extra, recorded, normalised, earlier)
-        if normalised is None:
-            for function in (self._valid, self._facts, self._prepare, self._resources, self._source_files):
-                self._decide_by(function.names())
-            self._checked[tuple([id(sections[name]) for name in self._deciding])] = checked
-        else:
-            self._decide_by(set(self.fields))  # every section may have decided it
-        return checked
-
-    def _decide_by(self, names: Set[str]) -> None:
-        if not names <= self._deciding.keys():
-            self._deciding.update(dict.fromkeys(sorted(names)))
-            self._checked.clear()
+        return Checked(prepare, resources, facts, extra, recorded, normalised, earlier)
 
     def _plain_labels(self, config: Mapping[str, Any]) -> list[str]:
         """Return labels for a config without named groups: its texts, and the numbers that are not the defaults."""

@@ -59,7 +59,6 @@ class SectionMaker:
             for key, leaf in {**schema.free, **schema.leaves}.items()
             if "options_of" in leaf.metadata
         }
-        self.noting: set[str] = set()  # names of sections that have plugins, or left something out of their text
         self._made: dict[str, dict[tuple[Any, ...], Section]] = {name: {} for name in names}  # by name, then by pieces
 
     def all(self, touching: Mapping[str, list[Piece]]) -> dict[str, Section]:
@@ -124,8 +123,6 @@ class SectionMaker:
         text = canonical(name) + ":" + canonical(affecting) if kept else ""
         label = value["name"] if isinstance(value, dict) and isinstance(value.get("name"), str) else ""
         left_out = left_out_keys(name, value, kept, affecting)
-        if plugins or left_out:
-            self.noting.add(name)
         return Section(value, item, text, left_out, plugins, readable([label]) if label else "", legacy)
 
     def _plugin_options(

@@ -47,10 +47,6 @@ class Recorded:
                 return known[key]
         return NEW
 
-    def names(self) -> set[str]:
-        """Return the top-level keys that have been read so far."""
-        return {name for names in self.results for name in names}
-
 
 def _watch(function: Function, config: Any, sections: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:
     """Return the result and the top-level keys that were read (all of them if that cannot be determined)."""

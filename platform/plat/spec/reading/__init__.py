@@ -1,1 +1,1 @@
-"""Read user input: YAML with positions, experiment files, overrides, option names of other code bases."""
+"""Read user input: YAML with positions, experiment files, overrides."""

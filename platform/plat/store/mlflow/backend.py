@@ -9,7 +9,7 @@ Both ignore two kinds of runs in MLflow's bin: runs that plat 0.4 archived (tag 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -169,8 +169,7 @@ class RawReader(Protocol):
     def deleted(self, file: str) -> set[str]:
         """Return the plat ids of runs tagged `plat.in.<file>` that the user has put into MLflow's bin."""
 
-    def series(self, run: RawRun, keys: Collection[str] | None = None) -> Series:
-        """Return the metrics of a run with these keys (default: all)."""
+    def series(self, run: RawRun) -> Series: ...
 
     def artifact(self, run: RawRun, name: str) -> bytes | None: ...
 

@@ -1,19 +1,23 @@
 """Open a store for writing or reading, either with direct SQL or through MLflow's client.
 
 Direct SQL is used only for SQLite files whose schema revision is in DIRECT_SCHEMAS, the revisions that the tests
-cover. Servers, and SQLite files of any other revision that plat accepts, are used through MLflow's client: slower, with
-the same result.
+cover. Servers, and SQLite files of any other revision that plat accepts, are used through MLflow's client, with the
+same result: slow, with one request per metric of each run.
 """
 
 from __future__ import annotations
 
 import os
+import tempfile
+from pathlib import Path
+from typing import Any
 
 from plat.errors import StoreError
 from plat.store.home import Home
-from plat.store.mlflow.backend import Backend, RawReader
-from plat.store.mlflow.client_reader import ClientReader
+from plat.store.mlflow.backend import Backend, RawReader, RawRun, Series, restore
+from plat.store.mlflow.client_runs import is_archived, is_twin
 from plat.store.mlflow.client_store import ClientStore
+from plat.store.mlflow.mlflow_client import find_runs, mlflow_client
 from plat.store.mlflow.relocation import adopt_artifacts
 from plat.store.mlflow.sqlite_connection import check_place, connect_readonly, has_content, schema_revision
 from plat.store.mlflow.sqlite_creation import ensure_sqlite
@@ -69,3 +73,62 @@ def check_store(home: Home, uri: str) -> None:
         folder = next(folder for folder in path.parents if folder.exists())
         if not (folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)):
             raise StoreError("no store can be made there", where=str(path), fix=f"make {folder} a writable folder")
+
+
+class ClientReader:
+    """A `backend.RawReader` for stores behind MLflow's client. Call `runs` before `series`."""
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri
+        self.client = mlflow_client(uri)
+        self._keys: dict[str, list[str]] = {}  # MLflow id -> metric keys of the run
+
+    def close(self) -> None:
+        pass
+
+    def runs(self, file: str, params: bool = True) -> list[RawRun]:
+        from mlflow.entities import ViewType
+
+        with store_errors(self.uri):
+            found = find_runs(self.client, f"tags.`plat.in.{file}` = '1'", ViewType.ACTIVE_ONLY)
+        runs = []
+        for run in found:
+            info, data = run.info, run.data
+            self._keys[info.run_id] = sorted(data.metrics)
+            given = data.params if params else {}
+            runs.append(RawRun(info.run_id, info.run_name, data.tags, given, info.artifact_uri))
+        return runs
+
+    def deleted(self, file: str) -> set[str]:
+        from mlflow.entities import ViewType
+
+        with store_errors(self.uri):
+            found = find_runs(self.client, f"tags.`plat.in.{file}` = '1'", ViewType.DELETED_ONLY)
+        runs = [run for run in found if not is_archived(run) and not is_twin(run)]
+        return {run.data.tags["plat.id"] for run in runs if "plat.id" in run.data.tags}
+
+    def series(self, run: RawRun) -> Series:
+        import numpy as np
+
+        keys = self._keys[run.mlflow_id]
+        with store_errors(self.uri):
+            histories = [_by_step(self.client.get_metric_history(run.mlflow_id, key)) for key in keys]
+        points = [point for history in histories for point in history]
+        steps = np.array([point.step for point in points], dtype=np.int64)
+        values = np.array([point.value for point in points], dtype=np.float64)
+        return Series(keys, [len(history) for history in histories], steps, restore(values))
+
+    def artifact(self, run: RawRun, name: str) -> bytes | None:
+        with store_errors(self.uri):
+            if name not in {entry.path for entry in self.client.list_artifacts(run.mlflow_id)}:
+                return None
+            with tempfile.TemporaryDirectory() as folder:
+                return Path(self.client.download_artifacts(run.mlflow_id, name, folder)).read_bytes()
+
+
+def _by_step(history: list[Any]) -> list[Any]:
+    """Return one point per step, sorted; the first of duplicates, which two importers at once may leave."""
+    first: dict[int, Any] = {}
+    for point in sorted(history, key=lambda point: (point.step, point.timestamp)):
+        first.setdefault(point.step, point)
+    return list(first.values())

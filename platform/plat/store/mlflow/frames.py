@@ -23,7 +23,7 @@ from plat.store.mlflow.digest import TAG, Digest, is_digest
 from plat.store.mlflow.importer import file_info, import_lock
 from plat.store.mlflow.report_record import NOTE, PICTURE, LoggedReport, ReportRecord, report_tags
 from plat.store.mlflow.run_record import DAMAGED, TABLES, experiment_name
-from plat.store.mlflow.spelling import TAG_LENGTH, clean_key, cut, metric_key, metric_name
+from plat.store.mlflow.spelling import TAG_LENGTH, clean_key, cut, metric_name
 from plat.store.mlflow.uri import shown_uri
 
 if TYPE_CHECKING:
@@ -63,14 +63,7 @@ class Store:
         self.home = home or Home.find()
         self.uri = uri or self.home.store_uri()
 
-    def load(
-        self,
-        experiment: Experiment | str,
-        *,
-        params: bool = True,
-        metrics: Collection[str] | None = None,
-        tables: bool = True,
-    ) -> Frames:
+    def load(self, experiment: Experiment | str, *, params: bool = True) -> Frames:
         """Return the frames of the imported runs of an experiment.
 
         A parsed file selects the runs that it defines now, overrides included, with its axes; results of an earlier
@@ -78,14 +71,8 @@ class Store:
         the axes of the file that asked first; for an unknown name the frames have no rows. Raises StoreError if the
         store or a stored run cannot be read.
 
-        With many runs, smaller requests save time and memory:
-
-        params   include the columns param.<dotted key>, most of `Frames.runs`
-        metrics  names of the metrics to read (default: all)
-        tables   read the tables; else `Frames.tables` has no rows
+        params  include the columns param.<dotted key>, most of `Frames.runs`; without them this is faster
         """
-        if metrics is not None:  # a store of plat 0.4 has the second spelling
-            metrics = {spelt(name) for name in metrics for spelt in (metric_key, clean_key)}
         reader = open_reader(self.uri)
         try:
             name = experiment if isinstance(experiment, str) else experiment.name
@@ -103,10 +90,9 @@ class Store:
             series: list[tuple[str, Series]] = []
             logged: list[tuple[str, list[tuple[str, int, Any]]]] = []
             for plat_id, run in ordered:
-                of_run = reader.series(run, metrics)
-                data = reader.artifact(run, TABLES) if tables else None
-                problem = _problem(run, of_run, metrics, data, tables)
-                if problem:
+                of_run = reader.series(run)
+                data = reader.artifact(run, TABLES)
+                if problem := _problem(run, of_run, data):
                     changed[plat_id] = problem
                     continue
                 series.append((plat_id, of_run))
@@ -150,18 +136,12 @@ class Store:
                 ) from error
 
 
-def _problem(
-    run: RawRun, series: Series, metrics: Collection[str] | None, data: bytes | None, with_tables: bool
-) -> str:
+def _problem(run: RawRun, series: Series, data: bytes | None) -> str:
     """Return in one line how a run differs from its digest, "" if it does not or has no digest."""
     if TAG not in run.tags:
         return ""
     digest = Digest(run.tags)
-    return (
-        digest.problem_of_tags(run.tags)
-        or digest.problem_of_metrics(series, metrics)
-        or (digest.problem_of_tables(data) if with_tables else "")
-    )
+    return digest.problem_of_tags(run.tags) or digest.problem_of_metrics(series) or digest.problem_of_tables(data)
 
 
 def _runs_frame(

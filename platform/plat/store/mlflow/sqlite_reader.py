@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -74,14 +73,9 @@ class SqlReader:
             rows = self.connection.execute(IN_BIN_OF_FILE, (f"plat.in.{file}", ARCHIVED, TWIN))
             return {plat_id for (plat_id,) in rows}
 
-    def series(self, run: RawRun, keys: Collection[str] | None = None) -> Series:
+    def series(self, run: RawRun) -> Series:
         import numpy as np
 
-        chosen, bound, order = "run_uuid = ?", [run.mlflow_id], "rowid"
-        if keys is not None:
-            chosen += f" AND key IN ({','.join('?' * len(keys))})"
-            bound += keys
-            order = "+rowid"  # makes SQLite look these keys up and sort their rows instead of reading the whole run
         with store_errors(self.uri):
             self._begin()
             first = self.connection.execute(
@@ -89,12 +83,13 @@ class SqlReader:
             ).fetchone() or (0,)
             groups = self.connection.execute(
                 "SELECT key, count(*), group_concat(step), group_concat(rowid - ?) FROM metrics"
-                f" WHERE {chosen} GROUP BY key ORDER BY key",
-                [*first, *bound],
+                " WHERE run_uuid = ? GROUP BY key ORDER BY key",
+                [*first, run.mlflow_id],
             ).fetchall()
             # NaN is read as 9e999, SQLite's infinity, which MLflow never stores
             rows = self.connection.execute(
-                f"SELECT CASE WHEN is_nan THEN 9e999 ELSE value END FROM metrics WHERE {chosen} ORDER BY {order}", bound
+                "SELECT CASE WHEN is_nan THEN 9e999 ELSE value END FROM metrics WHERE run_uuid = ? ORDER BY rowid",
+                [run.mlflow_id],
             )
             stored = np.fromiter(chain.from_iterable(rows), dtype=np.float64)
         if not groups:

@@ -4,16 +4,36 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from plat.errors import SpecError
 from plat.plain_files import read_bytes
+from plat.rl.config import number
 from plat.trainer.api import HEADLINE, TrainerSpec, lazily
 from plat.trainer.plugin_code import DIGITS
-from plat.trainer.recorded.config import RecordedRunConfig
 from plat.trainer.recorded.recording import check_recording, recording_path
 from plat.trainer.script.command import flat
+
+
+@dataclass
+class RecordedConfig:
+    """The place of the recordings, and what plat must know about them."""
+
+    folder: str = field(default=".", metadata={"folder": True})  # of the recordings; relative to the file's folder
+    success: str = ""  # a metric from 0 to 1, if there is one, that progress and lists of runs show in percent
+
+
+@dataclass
+class RecordedRunConfig:
+    """The values of a recorded run."""
+
+    trainer: str = "recorded"
+    seed: int = number(0, minimum=0)  # of the run
+    recorded: RecordedConfig = field(default_factory=RecordedConfig)
+    args: dict[str, Any] = field(default_factory=dict, metadata={"other_keys": True})  # axes and keys without a place
+
 
 OF_A_RUN = 1 << 16  # bytes that any run keeps
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from plat.errors import RunError
 from plat.trainer.api import Outcome, RunIO
-from plat.trainer.recorded.config import RecordedRunConfig
 from plat.trainer.recorded.recording import AGAIN, recorded_metrics, recording_path
+from plat.trainer.recorded.spec import RecordedRunConfig
 from plat.trainer.script.command import flat
 from plat.words.outcomes import FINISHED
 

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from plat.app.recorded.axes import axes_of
 from plat.app.recorded.choice import Choice
 from plat.app.recorded.foreign_run import ForeignRun, flat_values, text_values
-from plat.app.recorded.selection import select
+from plat.app.recorded.selection import axes_of, select
 from plat.errors import SpecError
 
 

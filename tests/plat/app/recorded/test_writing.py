@@ -11,7 +11,7 @@ import pytest
 from plat.app.recorded.choice import Choice
 from plat.app.recorded.foreign_run import ForeignRun
 from plat.app.recorded.selection import select
-from plat.app.recorded.writing import check_free, write
+from plat.app.recorded.sources import check_free, write
 from plat.errors import SpecError
 from plat.spec.expansion.experiment import Experiment, load_experiment
 

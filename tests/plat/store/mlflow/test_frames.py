@@ -16,8 +16,7 @@ from store_dump import dump
 from plat.errors import StoreError
 from plat.store.home import Home
 from plat.store.mlflow.backend import restore
-from plat.store.mlflow.client_reader import ClientReader
-from plat.store.mlflow.connect import DIRECT_SCHEMAS
+from plat.store.mlflow.connect import DIRECT_SCHEMAS, ClientReader
 from plat.store.mlflow.frames import Store
 from plat.store.mlflow.importer import import_runs
 from plat.store.mlflow.mlflow_client import mlflow_client
@@ -78,15 +77,12 @@ def test_frames_of_an_experiment(filled):
 def test_only_what_is_asked_for_is_read(filled, either_reader):
     home, _, (table4, _) = filled
     store = Store(home.store_uri(), home)
-    whole, keys = store.load(table4), {"val/success", "mi/first_turn/mi_zscore", "never/logged"}
-    part = store.load(table4, params=False, metrics=keys, tables=False)
+    whole, part = store.load(table4), store.load(table4, params=False)
     others = [column for column in whole.runs.columns if not column.startswith("param.")]
     assert len(others) < len(whole.runs.columns) and len(part.metrics) > 0
     pd.testing.assert_frame_equal(part.runs, whole.runs[others], check_exact=True)
-    wanted = whole.metrics[whole.metrics["key"].isin(keys)].reset_index(drop=True)
-    pd.testing.assert_frame_equal(part.metrics, wanted, check_exact=True)
-    pd.testing.assert_frame_equal(part.tables, whole.tables.iloc[:0], check_exact=True)
-    assert len(store.load(table4, metrics=[]).metrics) == 0
+    pd.testing.assert_frame_equal(part.metrics, whole.metrics, check_exact=True)
+    pd.testing.assert_frame_equal(part.tables, whole.tables, check_exact=True)
 
 
 def test_both_readers_give_equal_frames(filled, monkeypatch):
@@ -175,12 +171,11 @@ def test_rows_of_runs_that_lie_among_each_other(home, recipe, monkeypatch):
         for run, place in zip(store.load("table4").runs["mlflow_id"], pair, strict=True):
             key, step, value = points[place]
             client.log_metric(run, key, value, timestamp=10**12, step=step + 100)
-    ours = [store.load("table4"), store.load("table4", metrics=["b", "val/success"])]
+    ours = store.load("table4")
     monkeypatch.setattr("plat.store.mlflow.connect.SqlReader", ClientReader)
-    for frames, metrics in zip(ours, (None, ["b", "val/success"]), strict=True):
-        theirs = store.load("table4", metrics=metrics)
-        assert (theirs.metrics.step >= 100).sum() == 2 * len(values) * (3 if metrics is None else 2)
-        same(frames, theirs)
+    theirs = store.load("table4")
+    assert (theirs.metrics.step >= 100).sum() == 2 * len(values) * 3
+    same(ours, theirs)
 
 
 def test_infinities_come_back():

@@ -47,7 +47,7 @@ def measured(trained: tuple[Home, Experiment]) -> tuple[Successes, Successes]:
 
     home, experiment = trained
     keys = ("heldout/base_success", "heldout/final_success")
-    frames = Store(home.store_uri(), home).load(experiment, metrics=keys, tables=False)
+    frames = Store(home.store_uri(), home).load(experiment)
     place = frames.runs.set_index("run_id")[["axis.variant", "axis.trainer"]]
     joined = frames.metrics.join(place, on="run_id")
 

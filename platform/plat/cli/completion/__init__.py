@@ -1,1 +1,0 @@
-"""Answer a shell that completes a command line of `plat`. Nothing slow is imported: neither typer nor any verb."""
