@@ -126,11 +126,8 @@ def _changed(attempt: Attempt, spec: TrainerSpec, copy: Path | None) -> tuple[st
     """Return (config key, what is not as it was planned), or None. `copy`: of the files that the config names."""
     if copy is None:
         return changed_code(attempt.meta, attempt.config)
-    if files := spec.snapshots.changed_in(copy):
-        return FILES, ", ".join(files[:3])
-    identity = attempt.meta["identity"]
-    others = [each for each in identity["plugins"] if each[0] != FILES]
-    return changed_code({**attempt.meta, "identity": {**identity, "plugins": others}}, attempt.config)
+    files = spec.snapshots.changed_in(copy)
+    return (FILES, ", ".join(files[:3])) if files else None
 
 
 def _note_changes(attempt: Attempt, spec: TrainerSpec, copy: Path | None, summary: dict[str, Any]) -> None:

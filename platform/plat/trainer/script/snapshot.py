@@ -88,7 +88,8 @@ def changed_in(folder: Path) -> list[str]:
     """Return the files of a snapshot that are not what was planned: copies, and files that stay where they are."""
     kept = read_json_value(folder / "files.json")
     places = {str(_place(folder, real)): digest for real, digest in kept["copies"].items()}
-    return [path for path, digest in {**places, **kept["in_place"]}.items() if not _has_hash(Path(path), digest)]
+    hashes = {**places, **kept["in_place"]}.items()
+    return [path for path, digest in hashes if not os.path.isfile(path) or hash_of(Path(path)) != digest]
 
 
 def left_in(folder: Path) -> list[str]:
@@ -141,10 +142,3 @@ def _link(folder: Path, copies: Mapping[str, str]) -> bool:
 
 def _place(folder: Path, real: str) -> Path:
     return folder / "files" / real.lstrip(os.sep)
-
-
-def _has_hash(path: Path, digest: str) -> bool:
-    try:
-        return hash_of(path) == digest
-    except OSError:
-        return False

@@ -51,12 +51,13 @@ def source_files(config: ScriptRunConfig) -> NamedFiles:
     """
     script, folder = config.script, Path(config.script.folder)
     found = _found(script, folder, tuple(named_files(config)))
-    return NamedFiles(
+    named = NamedFiles(
         _by_name(found.files, folder) | _packages(found.outside, of_syntax=True),
         _packages(found.outside_before, of_syntax=False) | _by_name(found.before, folder),
         found.versions if interpreter(script) == sys.executable else {},  # of another Python they are unknown
-        next(iter(found.files), None),
     )
+    named.first = next(iter(found.files), None)
+    return named
 
 
 def followed_files(config: ScriptRunConfig) -> tuple[dict[Path, str], frozenset[Path]]:
