@@ -95,3 +95,16 @@ def test_links_among_checkpoints_are_links_again_after_a_kill(plat: Verb, projec
     assert code == 0, out + err
     logs = [path.read_text() for path in sorted(Path("plat-home").glob("runs/*/*/attempts/*/log.txt"))]
     assert len(logs) == 4 and "leads to /etc, out of PLAT_CHECKPOINT_DIR: it is not kept" in logs[0], logs
+
+
+def test_a_run_that_is_told_to_stop_each_time_fails_after_three_attempts(plat: Verb, project: Path) -> None:
+    Path("train.py").write_text(
+        "import os, sys, time\n"
+        'print(\'{"step": 1, "loss": 1}\', flush=True)\n'
+        "if sys.argv[1] == '0': os.kill(os.getppid(), 15); time.sleep(20)\n"
+    )
+    experiment()
+    code, out, err = plat("sweep", "mine.yaml", "--jobs", "1")
+    said = " ".join((out + err).split())
+    assert code == 3 and "each of 3 attempts was told to stop (SIGTERM) before it got further" in said, said
+    assert said.count("interrupted, asked to stop") == 2 and "1 of 2 runs" in said, said
