@@ -36,10 +36,7 @@ NO_PYTHON = (".sh", ".R", ".jl", ".pl", ".js", ".rb")
 
 
 def place_of(config: ScriptRunConfig, digest: str, folder: Path) -> Path | None:
-    """Return where the snapshot of a run is, or would be, below a folder; None for a run that needs none.
-
-    digest  of the files, as in the identity of the run
-    """
+    """Return where the snapshot of a run with this digest is, or would be; None for a run that needs none."""
     if not digest or not config.script.snapshot or ELSEWHERE.search(" ".join(words_of(config.script))):
         return None
     key = f"{digest} {os.path.realpath(config.script.folder)}"
@@ -107,16 +104,14 @@ def redirected(config: ScriptRunConfig, words: Sequence[str], folder: Path) -> l
     for before, word in zip(["", *words], words, strict=False):
         for text, copy in copies.items() if before not in ("--config-name", "-cn") else ():
             if word == text or shlex.quote(copy) == copy:
-                parts = re.split(rf"(?<![\w./-]){re.escape(text)}(?![\w./-])", word)
-                word = copy.join(parts)
-        found.append(word.replace("PYTHONPATH=", f"PYTHONPATH={folder / 'hook'}:"))
+                word = copy.join(re.split(rf"(?<![\w./-]){re.escape(text)}(?![\w./-])", word))
+        found.append(word.replace("PYTHONPATH=", f"PYTHONPATH={hook_of(folder)}:"))
     return found
 
 
-def search_variables(given: Mapping[str, str | None], folder: Path) -> dict[str, str | None]:
-    """Return PYTHONPATH of a command with these variables, with the hook of a snapshot first."""
-    path = given.get("PYTHONPATH") or os.environ.get("PYTHONPATH")
-    return {"PYTHONPATH": os.pathsep.join(filter(None, [str(folder / "hook"), path]))}
+def hook_of(folder: Path) -> str:
+    """Return the folder of a snapshot that PYTHONPATH must begin with."""
+    return str(folder / "hook")
 
 
 def _link(folder: Path, copies: Mapping[str, str]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import shlex
 import signal
 import time
@@ -25,7 +26,7 @@ from plat.trainer.script.process import Script
 from plat.trainer.script.readers.logged import Logged, Source
 from plat.trainer.script.readers.output import Output
 from plat.trainer.script.recorder import Recorder
-from plat.trainer.script.snapshot import redirected, search_variables
+from plat.trainer.script.snapshot import hook_of, redirected
 from plat.trainer.script.sources import opened, prepared, remove_old
 from plat.words.outcomes import FINISHED, INTERRUPTED
 
@@ -60,7 +61,8 @@ def train(config: ScriptRunConfig, io: RunIO) -> Outcome:
     words = filled(config, of_the_run)
     if io.code is not None:
         words = redirected(config, words, io.code)
-        variables |= search_variables(variables, io.code)
+        path = variables.get("PYTHONPATH") or os.environ.get("PYTHONPATH")
+        variables["PYTHONPATH"] = os.pathsep.join(filter(None, [hook_of(io.code), path]))
     started = time.time()
     script = Script(words, folder, variables, needle=b"" if text or patterns else b"{")
     is_interrupted = Watch(script, output, sources, recorder, checkpoints).follow(io, config.script)
