@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from plat.errors import HomeError
-from plat.spec.expansion.experiment import Run
+from plat.spec.expansion.experiment import Run, config_object
 from plat.spec.expansion.run import same_results
 from plat.spec.identity.run_code import named_code, run_code
 from plat.spec.identity.run_identity import canonical
@@ -18,6 +18,7 @@ from plat.store.run_directory.paths import RunPaths
 from plat.store.run_directory.run_files import config_hash, load_config, load_meta
 from plat.trainer.finding import find_trainer
 from plat.trainer.plugin_code import FILES, TRAINER, PluginCode
+from plat.trainer.script.source_files import mentions_seed
 from plat.units import are, counted, were
 from plat.words.states import RunStatus
 
@@ -95,6 +96,14 @@ def without_files(runs: Iterable[Run]) -> list[str]:
                 "script.files"
             ]
     return []
+
+
+def unread_seeds(runs: Iterable[Run]) -> list[str]:
+    """Return a line if runs of a script differ in their seeds, and nothing of the script mentions one; else []."""
+    by_seed = {run.config["seed"]: run for run in runs if run.trainer == "script"}
+    if len(by_seed) < 2 or mentions_seed(config_object(next(iter(by_seed.values())), find_trainer("script"))):
+        return []
+    return ["the command and the files of the script mention no seed, so runs differ by chance at most: pass {seed}"]
 
 
 def other_versions(runs: Iterable[Run], home: Home) -> list[str]:

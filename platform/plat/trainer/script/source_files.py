@@ -67,6 +67,13 @@ def followed_files(config: ScriptRunConfig) -> tuple[dict[Path, str], frozenset[
     return found.files | packages, found.listed
 
 
+def mentions_seed(config: ScriptRunConfig) -> bool:
+    """Return True if the command, or a file that is followed, mentions a seed; also if no file is followed."""
+    files = [path for path in followed_files(config)[0] if path.stat().st_size < LIMIT]
+    texts = [repr(config.script.command).encode(), *(path.read_bytes() for path in files)]
+    return not files or any(b"seed" in text.lower() for text in texts)
+
+
 def hash_of(path: Path) -> str:
     """Return the hash of a file: for Python code that of its syntax (`python_code`), else the SHA-256 of its bytes."""
     return code_hash(path.read_bytes()) if path.suffix == ".py" and path.stat().st_size < LIMIT else file_hash(path)
