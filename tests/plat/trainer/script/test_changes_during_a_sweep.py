@@ -108,3 +108,19 @@ def test_a_run_that_is_told_to_stop_each_time_fails_after_three_attempts(plat: V
     said = " ".join((out + err).split())
     assert code == 3 and "each of 3 attempts was told to stop (SIGTERM) before it got further" in said, said
     assert said.count("interrupted, asked to stop") == 2 and "1 of 2 runs" in said, said
+
+
+@pytest.mark.parametrize(("last", "is_whole"), [("", False), ("wait", True)])
+def test_a_script_that_goes_on_in_the_background_is_not_finished(
+    plat: Verb, project: Path, last: str, is_whole: bool
+) -> None:
+    step = "print(json.dumps({'step': step, 'loss': 1 / step}), flush=True); time.sleep(0.4)"
+    Path("train.py").write_text(f"import json, time\nfor step in range(1, 6): {step}\n")
+    Path("run.sh").write_text(f"python train.py &\n{last}\n")
+    experiment("script.files: [train.py]")
+    Path("mine.yaml").write_text(Path("mine.yaml").read_text().replace("python train.py", "bash run.sh"))
+    code, out, err = plat("sweep", "mine.yaml", "--jobs", "2")
+    said = " ".join((out + err).split())
+    assert (code == 0) == is_whole and ("the script went on in the background" in said) != is_whole, said
+    results = len([*Path("plat-home").glob("runs/*/*/result.json")])
+    assert results == (2 if is_whole else 0), said
