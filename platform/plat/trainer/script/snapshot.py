@@ -37,7 +37,7 @@ NO_PYTHON = (".sh", ".R", ".jl", ".pl", ".js", ".rb")
 
 def place_of(config: ScriptRunConfig, digest: str, folder: Path) -> Path | None:
     """Return where the snapshot of a run with this digest is, or would be; None for a run that needs none."""
-    if not digest or not config.script.snapshot or ELSEWHERE.search(" ".join(words_of(config.script))):
+    if not config.script.snapshot or ELSEWHERE.search(" ".join(words_of(config.script))):
         return None
     key = f"{digest} {os.path.realpath(config.script.folder)}"
     return folder / hashlib.sha256(key.encode()).hexdigest()[:16]
