@@ -18,6 +18,7 @@ from plat.store.run_directory.paths import RunPaths
 from plat.store.run_directory.run_files import config_hash, load_config, load_meta
 from plat.trainer.finding import find_trainer
 from plat.trainer.plugin_code import FILES, TRAINER, PluginCode
+from plat.trainer.script.command import shared_outputs
 from plat.trainer.script.source_files import mentions_seed
 from plat.units import are, counted, were
 from plat.words.states import RunStatus
@@ -98,12 +99,16 @@ def without_files(runs: Iterable[Run]) -> list[str]:
     return []
 
 
-def unread_seeds(runs: Iterable[Run]) -> list[str]:
-    """Return a line if runs of a script differ in their seeds, and nothing of the script mentions one; else []."""
-    by_seed = {run.config["seed"]: run for run in runs if run.trainer == "script"}
-    if len(by_seed) < 2 or mentions_seed(config_object(next(iter(by_seed.values())), find_trainer("script"))):
+def doubts(runs: Iterable[Run]) -> list[str]:
+    """Return lines about runs of one script that write the same file, or whose seeds nothing mentions."""
+    scripts = [run for run in runs if run.trainer == "script"]
+    if len(scripts) < 2:
         return []
-    return ["the command and the files of the script mention no seed, so runs differ by chance at most: pass {seed}"]
+    config = config_object(scripts[0], find_trainer("script"))
+    lines = [f"all runs write {text}: put {{plat.run_dir}}/ before it" for text in shared_outputs(config.script)]
+    if len({run.config["seed"] for run in scripts}) > 1 and not mentions_seed(config):
+        lines.append("the command and the files of the script mention no seed, so runs differ by chance: pass {seed}")
+    return lines
 
 
 def other_versions(runs: Iterable[Run], home: Home) -> list[str]:

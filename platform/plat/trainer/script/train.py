@@ -26,7 +26,7 @@ from plat.trainer.script.process import Script
 from plat.trainer.script.readers.logged import Logged, Source
 from plat.trainer.script.readers.output import Output
 from plat.trainer.script.recorder import Recorder
-from plat.trainer.script.snapshot import hook_of, redirected
+from plat.trainer.script.snapshot import HOOK, redirected
 from plat.trainer.script.sources import opened, prepared, remove_old
 from plat.words.outcomes import FINISHED, INTERRUPTED
 
@@ -63,7 +63,7 @@ def train(config: ScriptRunConfig, io: RunIO) -> Outcome:
     if io.code is not None:
         words = redirected(config, words, io.code)
         path = variables.get("PYTHONPATH") or os.environ.get("PYTHONPATH")
-        variables["PYTHONPATH"] = os.pathsep.join(filter(None, [hook_of(io.code), path]))
+        variables["PYTHONPATH"] = os.pathsep.join(filter(None, [str(io.code / HOOK), path]))
     started = time.time()
     script = Script(words, folder, variables, needle=b"" if text or patterns else b"{")
     is_interrupted = Watch(script, output, sources, recorder, checkpoints).follow(io, config.script)

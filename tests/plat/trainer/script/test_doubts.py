@@ -1,4 +1,4 @@
-"""`plat plan` says where seeds make no difference."""
+"""`plat plan` says where seeds make no difference, and where runs write the same file."""
 
 from __future__ import annotations
 
@@ -32,3 +32,22 @@ def test_seeds_that_nothing_reads_are_named(
     Path("mine.yaml").write_text(f"title: x\n{base}\nmatrix: {{seed: {seeds}}}\n")
     code, _, err = plat("plan", "mine.yaml")
     assert code == 0 and (NOTE in " ".join(err.split())) == is_said, err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--out results.csv", "all runs write --out results.csv"),
+        ("--output_dir=out", "all runs write --output_dir out"),
+        ("--save-path model.pt", "all runs write --save-path model.pt"),
+        ("--out {plat.run_dir}/results.csv", ""),
+        ("--out=out-{seed}.csv", ""),
+        ("--save --save-every 5 --log_level info", ""),
+    ],
+)
+def test_outputs_that_all_runs_share_are_named(plat: Verb, project: Path, words: str, said: str) -> None:
+    Path("train.py").write_text("")
+    base = f"base: {{trainer: script, script.command: 'python train.py {{seed}} {words}'}}"
+    Path("mine.yaml").write_text(f"title: x\n{base}\nmatrix: {{seed: [0, 1]}}\n")
+    code, _, err = plat("plan", "mine.yaml")
+    assert code == 0 and (said in err if said else "all runs write" not in err), err
