@@ -140,12 +140,7 @@ def status(files: Paths = (), overrides: Texts = (), *, home: str | None = None)
 
 @_in_our_words
 def runs(
-    files: Paths = (),
-    overrides: Texts = (),
-    *,
-    where: Texts = (),
-    columns: Texts = (),
-    home: str | None = None,
+    files: Paths = (), overrides: Texts = (), *, where: Texts = (), columns: Texts = (), home: str | None = None
 ) -> pd.DataFrame:
     """Return a table of runs with their id, as `plat runs` shows it, unrounded.
 

@@ -40,11 +40,11 @@ def check_asked(runs: Sequence[Run], left: Iterable[Run], home: Home, overrides:
 
     Raises SpecError for a run that cannot work.
     """
-    from plat.planning.changed_code import changed_code, without_files
+    from plat.planning.changed_code import changed_code, doubts, without_files
     from plat.planning.check import check_runs
 
     check_runs(followed(list(left), "checking runs"))
-    for line in [*without_files(runs), *changed_code(runs, home)]:
+    for line in [*without_files(runs), *doubts(runs), *changed_code(runs, home)]:
         tell(f"note: {line}")
     warn_of_idle(runs, overrides)
 

@@ -25,10 +25,7 @@ IMPORT_EVERY = 5.0  # seconds between imports during a sweep: the cores belong t
 
 
 def import_all(
-    home: Home,
-    uri: str,
-    experiments: Sequence[Experiment],
-    runs: Iterable[RunPaths] | None = None,
+    home: Home, uri: str, experiments: Sequence[Experiment], runs: Iterable[RunPaths] | None = None
 ) -> ImportReport:
     """Copy run directories that are new or have changed into the MLflow store at `uri`; print or log its warnings.
 

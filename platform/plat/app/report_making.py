@@ -5,6 +5,7 @@ Several files share one page; a file with a mistake is named, and the reports of
 
 from __future__ import annotations
 
+import filecmp
 import hashlib
 import os
 import shlex
@@ -80,11 +81,22 @@ def make_report(
         why = f"more runs are done with the earlier code, so the report of these is kept in {home.reports}"
         return MadeReport(built, None, [], whole, why, is_outdated=True)
     folder = out or home.create().reports / experiment.report_name
+    if out is None:
+        _name_replaced(folder, experiment.path)
     written = write_report(built, out) if out else replace_report(partial(write_report, built), folder)
     if record:
         with unless_archived(home, uri, "the report is not logged into MLflow"):
             Store(uri, home).log_report(experiment, written, recorded(built))
     return MadeReport(built, folder, list(written.values()), whole)
+
+
+def _name_replaced(folder: Path, path: Path) -> None:
+    """Warn if a report replaces that of another file of the same name, and note whose report it is."""
+    note = folder.with_name(f".{folder.name}.file")
+    if note.is_file() and os.path.isfile(other := note.read_text()) and not filecmp.cmp(other, path):
+        tell(f"warning: {path}: its report replaces that of {other}, which has the same name: rename one of them")
+    folder.parent.mkdir(exist_ok=True)
+    note.write_text(str(path.resolve()))
 
 
 def is_read_only(home: Home) -> bool:

@@ -8,13 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from plat.app import importing
-from plat.app.checking import (
-    check_asked,
-    check_reference,
-    check_report,
-    warn_of_idle_parts,
-    warn_of_needs,
-)
+from plat.app.checking import check_asked, check_reference, check_report, warn_of_idle_parts, warn_of_needs
 from plat.app.entries import distinct
 from plat.app.loading import is_cluster_argument
 from plat.app.messages import stage

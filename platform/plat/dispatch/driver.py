@@ -25,12 +25,10 @@ from plat.dispatch.feed import Feed, FixedRuns, Source
 from plat.dispatch.progress import Progress
 from plat.dispatch.sweep_ends import SweepReport, end_of
 from plat.processes.own_process import handling
-from plat.spec.composition.schema import build
-from plat.spec.identity.run_code import named_code
+from plat.spec.identity.run_code import named_code, snapshot
 from plat.store.coordination import live_sweeps
 from plat.store.coordination.live_sweeps import LiveSweep
 from plat.store.home import Home
-from plat.trainer.finding import find_trainer
 from plat.trainer.plugin_code import FILES
 from plat.words.outcomes import CANCELLED, NOT_KNOWN, is_failure
 from plat.words.states import RunStatus
@@ -158,10 +156,7 @@ class _Drive:
 
     def _submit(self, runs: Sequence[Run], live: LiveSweep) -> None:
         for run in {named_code(run.identity).get(FILES): run for run in runs}.values():
-            spec = find_trainer(run.trainer)
-            if spec.snapshots:  # an edit from now on reaches none of these runs
-                digest = named_code(run.identity).get(FILES)
-                spec.snapshots.kept(build(spec.config_type, run.config), digest, self.home.code)
+            snapshot(self.home.code, run.trainer, run.config, run.identity)  # an edit from now on reaches none of them
         self.dispatcher.submit(runs)
         live.give(run.id for run in runs)
 

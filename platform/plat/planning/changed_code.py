@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from plat.errors import HomeError
-from plat.spec.expansion.experiment import Run
+from plat.spec.expansion.experiment import Run, config_object
 from plat.spec.expansion.run import same_results
 from plat.spec.identity.run_code import named_code, run_code
 from plat.spec.identity.run_identity import canonical
@@ -18,6 +18,8 @@ from plat.store.run_directory.paths import RunPaths
 from plat.store.run_directory.run_files import config_hash, load_config, load_meta
 from plat.trainer.finding import find_trainer
 from plat.trainer.plugin_code import FILES, TRAINER, PluginCode
+from plat.trainer.script.command import shared_outputs
+from plat.trainer.script.source_files import mentions_seed
 from plat.units import are, counted, were
 from plat.words.states import RunStatus
 
@@ -125,6 +127,18 @@ def without_files(runs: Iterable[Run]) -> list[str]:
                 "script.files"
             ]
     return []
+
+
+def doubts(runs: Iterable[Run]) -> list[str]:
+    """Return lines about runs of one script that write the same file, or whose seeds nothing mentions."""
+    scripts = [run for run in runs if run.trainer == "script"]
+    if len(scripts) < 2:
+        return []
+    config = config_object(scripts[0], find_trainer("script"))
+    lines = [f"all runs write {text}: put {{plat.run_dir}}/ before it" for text in shared_outputs(config.script)]
+    if len({run.config["seed"] for run in scripts}) > 1 and not mentions_seed(config):
+        lines.append("the command and the files of the script mention no seed, so runs differ by chance: pass {seed}")
+    return lines
 
 
 def other_versions(runs: Iterable[Run], home: Home) -> list[str]:

@@ -22,11 +22,7 @@ CONDITIONAL: tuple[tuple[tuple[str, ...], Callable[[Config], bool], str], ...] =
         lambda config: config["algorithm"]["advantage"] == "gae",
         "the algorithm {name} has no critic",
     ),
-    (
-        ("algorithm.norm_by_std",),
-        _compares_groups,
-        "the algorithm {name} does not compare the trajectories of a group",
-    ),
+    (("algorithm.norm_by_std",), _compares_groups, "the algorithm {name} does not compare the trajectories of a group"),
     (
         ("algorithm.std_floor",),
         lambda config: _compares_groups(config) and config["algorithm"]["norm_by_std"],

@@ -17,7 +17,7 @@ from plat.runner import memory
 from plat.runner.failures import classify
 from plat.runner.result import publish
 from plat.runner.training import train, typed_config
-from plat.spec.identity.run_code import changed_code, named_code, refuse
+from plat.spec.identity.run_code import changed_code, refuse, snapshot
 from plat.store.disk.durable import create, to_checked_json
 from plat.store.home import Home
 from plat.store.run_directory.attempts import hardware_used, requested_end
@@ -105,10 +105,9 @@ def _train(attempt: Attempt, io: FileRunIO, summary: dict[str, Any], stop: Stop)
     """Run the trainer. Facts that the record needs even after a failure go into `summary` as soon as they are known."""
     name = attempt.meta["trainer"]
     spec = find_trainer(name)
-    typed, digest = typed_config(attempt.config, spec), named_code(attempt.meta.get("identity") or {}).get(FILES)
-    io.code = spec.snapshots.kept(typed, digest, attempt.home.code) if spec.snapshots else None
+    io.code = snapshot(attempt.home.code, name, attempt.config, attempt.meta.get("identity") or {})
     refuse(_changed(attempt, spec, io.code))
-    config, smaller = memory.fitted(spec, typed, attempt.run)
+    config, smaller = memory.fitted(spec, typed_config(attempt.config, spec), attempt.run)
     if smaller:
         memory.note(attempt.paths, smaller)
         print(f"an earlier attempt ran out of memory: now {smaller}", flush=True)
@@ -126,11 +125,8 @@ def _changed(attempt: Attempt, spec: TrainerSpec, copy: Path | None) -> tuple[st
     """Return (config key, what is not as it was planned), or None. `copy`: of the files that the config names."""
     if copy is None:
         return changed_code(attempt.meta, attempt.config)
-    if files := spec.snapshots.changed_in(copy):
-        return FILES, ", ".join(files[:3])
-    identity = attempt.meta["identity"]
-    others = [each for each in identity["plugins"] if each[0] != FILES]
-    return changed_code({**attempt.meta, "identity": {**identity, "plugins": others}}, attempt.config)
+    files = spec.snapshots.changed_in(copy)
+    return (FILES, ", ".join(files[:3])) if files else None
 
 
 def _note_changes(attempt: Attempt, spec: TrainerSpec, copy: Path | None, summary: dict[str, Any]) -> None:

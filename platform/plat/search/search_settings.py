@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
 
 OF = ("last", "best", "mean")
+KEYS = ("maximize", "minimize", "of", "diverged")  # of an objective
 SAMPLERS: dict[str, dict[str, Any]] = {
     "tpe": {"seed": 0, "startup": 10},
     "random": {"seed": 0},
@@ -36,19 +37,21 @@ class Objective:
     """A metric to maximize or minimize. The metric `success` means the trainer's headline metric.
 
     `of`: the value of a run is the "last", "best" or "mean" one of its curve. A trial has the mean over its seeds.
+    `diverged`: a trial of which a run has no finite value is a "fail", or counts as the "worst" there can be.
     """
 
     metric: str
     maximize: bool
     of: str
     where: str
+    diverged: str = "fail"
 
     @property
     def direction(self) -> Literal["maximize", "minimize"]:
         return "maximize" if self.maximize else "minimize"
 
     def __str__(self) -> str:
-        return f"{self.direction} {self.metric} ({self.of})"
+        return f"{self.direction} {self.metric} ({self.of}{', diverged: worst' if self.diverged == 'worst' else ''})"
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ class Chosen:
 
 
 def read_objectives(value: Any, where: str) -> tuple[Objective, ...]:
-    """Return the `objectives`: a list of {maximize: METRIC} or {minimize: METRIC}, with an optional `of`.
+    """Return the `objectives`: a list of {maximize: METRIC} or {minimize: METRIC}, with more KEYS.
 
     Raises SpecError if there is none, or for another key or value.
     """
@@ -77,16 +80,18 @@ def read_objectives(value: Any, where: str) -> tuple[Objective, ...]:
         if not isinstance(entry, dict):
             raise SpecError(f"an objective must be a mapping, not {show(entry)}", where=where, fix=example)
         for key in entry:
-            if key not in ("maximize", "minimize", "of"):
-                known = suggest(key, ("maximize", "minimize", "of"), "keys")
+            if key not in KEYS:
+                known = suggest(key, KEYS, "keys")
                 raise SpecError(f"objectives: unknown key {key!r}", where=where, fix=known)
         metrics = [entry[key] for key in ("maximize", "minimize") if key in entry]
         if len(metrics) != 1 or not isinstance(metrics[0], str):
             raise SpecError("an objective must name one metric to maximize or minimize", where=where, fix=example)
-        of = entry.get("of", "last")
+        of, diverged = entry.get("of", "last"), entry.get("diverged", "fail")
         if of not in OF:
             raise SpecError(f"objectives: there is no {show(of)} of a run", where=where, fix=suggest(of, OF, "one of"))
-        objectives.append(Objective(metrics[0], "maximize" in entry, of, where))
+        if diverged not in ("fail", "worst"):
+            raise SpecError(f"objectives: diverged is {show(diverged)}", where=where, fix="write `fail` or `worst`")
+        objectives.append(Objective(metrics[0], "maximize" in entry, of, where, diverged))
     return tuple(objectives)
 
 

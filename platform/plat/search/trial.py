@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from plat.spec.expansion.run import Run
 
 
+class Diverged(SpecError):
+    """A run has logged an objective, and no finite value of it."""
+
+
 class OpenTrial:
     """A trial whose values the study does not have yet. `done`: ids of the runs that are done.
 
@@ -56,7 +60,10 @@ class OpenTrial:
         return sum(max(0, curves.update().newest) for curves in self._curves.values())
 
     def values(self) -> list[float]:
-        """Return the value of each objective, the mean over the runs. Raises SpecError if one was not measured."""
+        """Return the value of each objective, the mean over the runs.
+
+        Raises Diverged if one has no finite value, SpecError if it was not logged.
+        """
         return [fmean(self._value(run, objective) for run in self.runs) for objective in self._search.objectives]
 
     def judge(self, study: Study, pruner: object) -> str:
@@ -104,9 +111,13 @@ class OpenTrial:
     def _value(self, run: Run, objective: Objective) -> float:
         curves = self._curves[run.id].update()
         value = value_of(curves[objective.metric], objective)
+        if value is None and curves[objective.metric]:
+            if objective.diverged == "worst":
+                return -math.inf if objective.maximize else math.inf
+            raise Diverged(f"{run.name} diverged: it has no finite value of {objective.metric!r}")
         if value is None:
             names = sorted(curves.names)
             known = suggest(objective.metric, [*names, "success"], "metrics") if names else "it logged no metric at all"
-            what = f"the run {run.name} has no finite value of {objective.metric!r}"
+            what = f"the run {run.name} has not logged {objective.metric!r}"
             raise SpecError(what, where=objective.where, fix=known)
         return value

@@ -17,7 +17,7 @@ from plat.search.pruners import make_pruner
 from plat.search.search import Search
 from plat.search.study import STEPS, Study
 from plat.search.summary import progress
-from plat.search.trial import OpenTrial
+from plat.search.trial import Diverged, OpenTrial
 from plat.store.home import Home
 from plat.store.run_directory.attempts import request_prune
 from plat.store.run_directory.creation import create, note_trial
@@ -175,18 +175,24 @@ class TrialSource:
             self._prune_if_bad(trial)
 
     def _prune_if_bad(self, trial: OpenTrial) -> bool:
-        reason = trial.judge(self._study, self._pruner)
+        """Judge the steps not judged yet; end the trial if it is bad or has diverged. Return True if it has ended."""
+        try:
+            reason = trial.judge(self._study, self._pruner) if self._search.pruner.name != "none" else ""
+            if not reason and trial.is_over:
+                trial.values()
+            if reason:
+                self._study.give_up(trial.number, "PRUNED", reason, trial.judged_iterations())
+        except Diverged as error:
+            reason = error.what
+            self._study.give_up(trial.number, "FAIL", reason, trial.iterations())
         if reason:
-            self._study.give_up(trial.number, "PRUNED", reason, trial.judged_iterations())
             self._open.pop(trial.number, None)
             self._end_runs(trial.runs, reason)
         return bool(reason)
 
     def _settle(self, trial: OpenTrial) -> None:
-        """Judge the steps not judged yet, then tell the study the values of a trial whose runs are all done."""
-        if self._search.pruner.name != "none" and self._prune_if_bad(trial):
-            return
-        if trial.is_over:
+        """Judge the trial, then tell the study its values if its runs are all done."""
+        if not self._prune_if_bad(trial) and trial.is_over:
             self._study.tell(trial.number, trial.values(), trial.iterations())
             self._open.pop(trial.number, None)
             if self._on_end is not None:

@@ -82,15 +82,11 @@ class NamedFiles(dict[str, str]):
     first     the place of the file that the config names first
     """
 
-    def __init__(
-        self,
-        files: Mapping[str, str],
-        earlier: Mapping[str, str],
-        packages: Mapping[str, str],
-        first: Path | None = None,
-    ) -> None:
+    first: Path | None = None
+
+    def __init__(self, files: Mapping[str, str], earlier: Mapping[str, str], packages: Mapping[str, str]) -> None:
         super().__init__(files)
-        self.earlier, self.packages, self.first = dict(earlier), dict(packages), first
+        self.earlier, self.packages = dict(earlier), dict(packages)
 
 
 def installed_versions(modules: Iterable[str]) -> dict[str, str]:
@@ -149,10 +145,7 @@ def read_files_again() -> None:
 
 @lru_cache(maxsize=64)
 def _imported_files(module: str, path: tuple[str, ...]) -> dict[tuple[Path, Path], tuple[str, str]]:
-    """Return (file, folder of its top-level module) -> the hashes of its bytes and of its syntax.
-
-    path  sys.path, a key of the cache
-    """
+    """Return (file, folder of its top-level module) -> the hashes of its bytes and of its syntax. `path`: sys.path."""
     files: dict[tuple[Path, Path], tuple[str, str]] = {}
     known: set[str] = set()
     waiting = [module]

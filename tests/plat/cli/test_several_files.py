@@ -121,3 +121,15 @@ def test_a_claim_of_the_paper_that_cannot_be_read_is_named(plat, files, tmp_path
     monkeypatch.chdir(tmp_path / "work")
     code, _, err = plat("claims")
     assert code and "no id or sentence" in err and "papers/mine.yaml:1:10" in err
+
+
+def test_a_report_that_replaces_that_of_another_file_of_the_same_name_is_named(plat, files, tmp_path):
+    second = files[1]
+    (tmp_path / "other").mkdir()
+    other = tmp_path / "other" / second.name
+    other.write_text(second.read_text().replace("Another", "A third"))
+    assert "same name" not in plat("report", second)[2]
+    code, _, err = plat("report", other)
+    said = " ".join(err.split())
+    assert code == 0 and f"{other}: its report replaces that of {second}, which has the same name" in said, said
+    assert "same name" not in plat("report", other)[2]

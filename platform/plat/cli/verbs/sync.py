@@ -13,11 +13,7 @@ from plat.units import counted
 
 
 @verb(reads_trainers=True)
-def sync(
-    arguments: Arguments = None,
-    home: HomeOption = None,
-    store: StoreOption = None,
-) -> int:
+def sync(arguments: Arguments = None, home: HomeOption = None, store: StoreOption = None) -> int:
     """Copy what runs recorded into MLflow.
 
     Takes the runs of the named files, or all of this home. `plat sweep` does the same for its runs.

@@ -19,10 +19,12 @@ from plat.dispatch.dispatcher import ENDED, QUEUED, WAITING
 from plat.dispatch.local.jobs import LocalJob
 from plat.errors import PlatError
 from plat.processes.process_tree import signal_name
+from plat.runner.failures import RETRIES
 from plat.store.coordination.preparations import is_being_prepared
 from plat.store.home import Home
 from plat.store.run_directory.attempts import record_failure, settle
 from plat.store.run_directory.paths import RunPaths
+from plat.store.run_directory.state import run_state
 from plat.words.outcomes import INTERRUPTED, NOT_KNOWN, failed, failure_class
 from plat.words.states import LeaseState
 
@@ -56,6 +58,13 @@ def after_end(job: LocalJob, home: Home, status: int, result: dict[str, Any] | N
     paths = home.run(job.run.id)
     if result is None:
         outcome = settle(paths, outcome, reason) or outcome
+    if outcome == INTERRUPTED and not stopping and not paths.cancel.exists():
+        at = f"interrupted at step {run_state(paths).step}"
+        job.tries[at] += 1
+        if job.tries[at] > RETRIES["node"]:
+            reason = f"each of {job.tries[at]} attempts was told to stop (SIGTERM) before it got further"
+            record_failure(paths, failed("node"), reason)
+            return Decision(ENDED, failed("node"), reason)
     return decisions.after_attempt(job, paths, outcome, reason, stopping)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from plat.errors import RunError
@@ -38,6 +39,15 @@ def run_code(trainer: str, config: Mapping[str, Any], identity: Mapping[str, Any
         if code is not None:
             codes[key] = code
     return codes
+
+
+def snapshot(
+    folder: Path, trainer: str, config: Mapping[str, Any], identity: Mapping[str, Any], do: str = "kept"
+) -> Any:
+    """Return the copy of the files that a config names (`TrainerSpec.snapshots`), or None; "place_of" makes none."""
+    spec, digest = find_trainer(trainer), named_code(identity).get(FILES)
+    wanted = digest and spec.snapshots
+    return getattr(spec.snapshots, do)(build(spec.config_type, config), digest, folder) if wanted else None
 
 
 def changed_code(meta: Mapping[str, Any], config: Mapping[str, Any]) -> tuple[str, str] | None:

@@ -42,11 +42,7 @@ class ExportReport:
 
 
 def export_bundle(
-    home: Home,
-    experiments: Sequence[Experiment],
-    folder: Path,
-    *,
-    overrides: Sequence[str] = (),
+    home: Home, experiments: Sequence[Experiment], folder: Path, *, overrides: Sequence[str] = ()
 ) -> ExportReport:
     """Write these experiment files and their runs as a bundle; replace an earlier bundle in `folder`.
 

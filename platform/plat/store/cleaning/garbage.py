@@ -20,8 +20,7 @@ from pathlib import Path
 
 from plat.errors import PlatError
 from plat.processes import identification
-from plat.spec.composition.schema import build
-from plat.spec.identity.run_code import named_code
+from plat.spec.identity.run_code import snapshot
 from plat.store.disk.durable import read_json, scratch_name
 from plat.store.home import Home
 from plat.store.run_directory import lease
@@ -30,7 +29,6 @@ from plat.store.run_directory.checkpoint import is_peak, list_checkpoints
 from plat.store.run_directory.paths import RunPaths
 from plat.store.run_directory.run_files import load_config, read_meta, read_result
 from plat.trainer.finding import find_trainer
-from plat.trainer.plugin_code import FILES
 from plat.words.states import HELD, LeaseState
 
 OLD = 3600.0  # seconds after which a half-written file has no writer
@@ -137,10 +135,7 @@ def _unused_code(home: Home, runs: list[RunPaths]) -> list[Path]:
             PlatError, LookupError
         ):  # of a run that cannot be read, or of a trainer that is not here
             meta = {} if run.result.exists() else read_meta(run)
-            spec, digest = find_trainer(meta["trainer"]), named_code(meta["identity"]).get(FILES)
-            if spec.snapshots:
-                typed = build(spec.config_type, load_config(run, meta))
-                needed.add(spec.snapshots.place_of(typed, digest, home.code))
+            needed.add(snapshot(home.code, meta["trainer"], load_config(run, meta), meta["identity"], "place_of"))
     return [path for path in places if path not in needed and not find_trainer("script").snapshots.left_in(path)]
 
 

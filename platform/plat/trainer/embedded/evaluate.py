@@ -22,11 +22,7 @@ from plat.trainer.run_config import RunConfig
 
 
 def evaluate(
-    weights: Weights,
-    tokenizer: Tokenizer,
-    config: RunConfig,
-    instances: FixedInstances,
-    rewrite: Rewrite | None = None,
+    weights: Weights, tokenizer: Tokenizer, config: RunConfig, instances: FixedInstances, rewrite: Rewrite | None = None
 ) -> tuple[dict[str, float], Batch]:
     """Play each instance once at `eval.temperature`; return the metrics (`evaluation_metrics`) and the trajectories.
 

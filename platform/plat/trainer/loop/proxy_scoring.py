@@ -58,10 +58,7 @@ def mutual_information(
     row_of[batch.trajectory_of_row, batch.turn_of_row] = np.arange(len(has_reasoning))
 
     def measure(
-        scope: str,
-        rows: NDArray[np.int64],
-        columns: Sequence[Hashable],
-        is_candidate: NDArray[np.bool_] | None = None,
+        scope: str, rows: NDArray[np.int64], columns: Sequence[Hashable], is_candidate: NDArray[np.bool_] | None = None
     ) -> None:
         """Add the metrics of the reasonings of `rows` under the prompts `columns` (C,).
 

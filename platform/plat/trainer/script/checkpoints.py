@@ -90,8 +90,7 @@ class CheckpointFolder:
         """Save a snapshot that covers all steps up to `step`, unless files change meanwhile: then a later call does."""
         before = self._seen  # those of `written_at`: the metrics of newer ones are not logged yet
         with contextlib.suppress(_Changed):
-            links = self._links()
-            state = State({}, {**(meta or {}), **({LINKS: links} if links else {})})
+            state = State({}, (meta or {}) | ({LINKS: links} if (links := self._links()) else {}))
             self._io.save(step, state, write_files=lambda target: self._copy(target, before))
             self._kept = before
 

@@ -8,6 +8,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from plat.trainer.script.placeholders import filled_words, names_in, spelled
 from plat.trainer.script.shell_words import Split, shell_words, split
 
 FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+OUTPUT = re.compile(r"--?(o|out|output|save|results?|checkpoint|ckpt)([-_](dir|file|path|folder))?")
 PYTHONS = ("python", "python3")
 # What plat itself fills in when the run starts. `{run_dir}` is `{plat.run_dir}` where no axis or key has that name.
 OF_THE_RUN = ("run_dir", "checkpoint_dir", "config", "checkpoint", "python")
@@ -124,6 +126,13 @@ def search_path(script: ScriptConfig) -> str:
     """Return PATH of the command: it begins with the folder of its Python, which `bash -c 'python ...'` then finds."""
     first, path = os.path.dirname(interpreter(script)), os.environ.get("PATH", os.defpath)
     return path if not first or path.split(os.pathsep)[0] == first else f"{first}{os.pathsep}{path}"
+
+
+def shared_outputs(script: ScriptConfig) -> list[str]:
+    """Return the options of the command that name an output without a placeholder, such as `--out results.csv`."""
+    words = [part for word in words_of(script) for part in (word.split("=", 1) if word.startswith("--") else [word])]
+    pairs = [(name, text) for name, text in pairwise(words) if OUTPUT.fullmatch(name)]
+    return [f"{name} {text}" for name, text in pairs if "{" not in text and not text.startswith("-")]
 
 
 def is_read_anew(config: ScriptRunConfig) -> bool:

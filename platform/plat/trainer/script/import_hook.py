@@ -1,7 +1,6 @@
 """Let Python import the copies of a snapshot in place of the files (`plat.trainer.script.snapshot`).
 
-A snapshot has this file as `hook/sitecustomize.py`, which every Python reads that starts with this folder in
-PYTHONPATH. It needs nothing but Python 3.7.
+A copy of it is `hook/sitecustomize.py`, which each Python (3.7 or newer) reads that has this folder in PYTHONPATH.
 """
 
 from __future__ import annotations

@@ -101,11 +101,12 @@ class Script:
             os.close(end)
 
     def rest_of_output(self) -> Iterator[Line]:
-        """Yield what `output` has not. Call it when the script has ended."""
-        until = time.time() + DRAIN
+        """Yield what `output` has not, after the end of the script. Afterwards `is_held`: a daemon may still write."""
+        until, self.is_held = time.time() + DRAIN, True
         with contextlib.suppress(queue.Empty):
             while (line := self._lines.get(timeout=DRAIN)) is not None and line.time < until:
                 yield line
+            self.is_held = line is not None
 
     def close(self) -> None:
         """Take no more lines from daemons that outlive the script; the log gets LATE bytes of what they print."""

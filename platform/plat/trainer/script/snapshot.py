@@ -30,20 +30,17 @@ from plat.trainer.script.file_hashes import LARGE
 from plat.trainer.script.named_files import CODE, named_files
 from plat.trainer.script.source_files import followed_files, hash_of, source_files
 
+HOOK = "hook"  # with which PYTHONPATH of a script begins
 MOST = 5_000  # entries of a folder that are linked one by one
 ELSEWHERE = re.compile(r"\b(docker|podman|singularity|apptainer|enroot|shifter|ssh|kubectl)\b")  # have other files
 NO_PYTHON = (".sh", ".R", ".jl", ".pl", ".js", ".rb")
 
 
 def place_of(config: ScriptRunConfig, digest: str, folder: Path) -> Path | None:
-    """Return where the snapshot of a run is, or would be, below a folder; None for a run that needs none.
-
-    digest  of the files, as in the identity of the run
-    """
-    if not digest or not config.script.snapshot or ELSEWHERE.search(" ".join(words_of(config.script))):
+    """Return where the snapshot of a run with this digest is, or would be; None for a run that needs none."""
+    if not config.script.snapshot or ELSEWHERE.search(" ".join(words_of(config.script))):
         return None
-    key = f"{digest} {os.path.realpath(config.script.folder)}"
-    return folder / hashlib.sha256(key.encode()).hexdigest()[:16]
+    return folder / hashlib.sha256(f"{digest} {os.path.realpath(config.script.folder)}".encode()).hexdigest()[:16]
 
 
 def kept(config: ScriptRunConfig, digest: str, folder: Path) -> Path | None:
@@ -54,16 +51,16 @@ def kept(config: ScriptRunConfig, digest: str, folder: Path) -> Path | None:
     scratch = place.with_name(f".tmp-{os.getpid()}-{place.name}")
     with contextlib.suppress(OSError, SpecError):
         scratch.mkdir(parents=True)
-        if _write(config, scratch) and not changed_in(scratch):
-            files = source_files(config)
-            if PluginCode(files, earlier=files.earlier).is_named_by(digest):
-                scratch.rename(place)  # fails if another process was first
+        _write(config, scratch)
+        files = source_files(config)
+        if not changed_in(scratch) and PluginCode(files, earlier=files.earlier).is_named_by(digest):
+            scratch.rename(place)  # fails if another process was first
     shutil.rmtree(scratch, ignore_errors=True)
     return place if place.is_dir() else None
 
 
-def _write(config: ScriptRunConfig, folder: Path) -> bool:
-    """Make a snapshot in an empty folder. Return False if a folder of the script has too many entries to link."""
+def _write(config: ScriptRunConfig, folder: Path) -> None:
+    """Make a snapshot in an empty folder. Raises OSError also if a folder has too many entries to link."""
     named = {os.path.realpath(file.path) for file in named_files(config) if file.text}
     is_of_python = not any(name.endswith(NO_PYTHON) for name in named)
     copies: dict[str, str] = {}
@@ -74,21 +71,20 @@ def _write(config: ScriptRunConfig, folder: Path) -> bool:
         is_copied = real in named or (is_of_python and path not in listed)
         is_copied = is_copied and path.suffix in CODE and os.path.getsize(real) <= LARGE
         (copies if is_copied else in_place)[real] = digest
-    if not _link(folder, copies):
-        return False
+    _link(folder, copies)
     for real in copies:
         shutil.copy2(real, _place(folder, real))
-    (folder / "hook").mkdir()
-    shutil.copyfile(import_hook.__file__, folder / "hook" / "sitecustomize.py")
+    (folder / HOOK).mkdir()
+    shutil.copyfile(import_hook.__file__, folder / HOOK / "sitecustomize.py")
     (folder / "files.json").write_text(json.dumps({"copies": copies, "in_place": in_place}, indent=1) + "\n")
-    return True
 
 
 def changed_in(folder: Path) -> list[str]:
     """Return the files of a snapshot that are not what was planned: copies, and files that stay where they are."""
     kept = read_json_value(folder / "files.json")
     places = {str(_place(folder, real)): digest for real, digest in kept["copies"].items()}
-    return [path for path, digest in {**places, **kept["in_place"]}.items() if not _has_hash(Path(path), digest)]
+    places |= kept["in_place"]
+    return [path for path in places if not os.path.isfile(path) or hash_of(Path(path)) != places[path]]
 
 
 def left_in(folder: Path) -> list[str]:
@@ -106,19 +102,12 @@ def redirected(config: ScriptRunConfig, words: Sequence[str], folder: Path) -> l
     for before, word in zip(["", *words], words, strict=False):
         for text, copy in copies.items() if before not in ("--config-name", "-cn") else ():
             if word == text or shlex.quote(copy) == copy:
-                parts = re.split(rf"(?<![\w./-]){re.escape(text)}(?![\w./-])", word)
-                word = copy.join(parts)
-        found.append(word.replace("PYTHONPATH=", f"PYTHONPATH={folder / 'hook'}:"))
+                word = copy.join(re.split(rf"(?<![\w./-]){re.escape(text)}(?![\w./-])", word))
+        found.append(word.replace("PYTHONPATH=", f"PYTHONPATH={folder / HOOK}:"))
     return found
 
 
-def search_variables(given: Mapping[str, str | None], folder: Path) -> dict[str, str | None]:
-    """Return PYTHONPATH of a command with these variables, with the hook of a snapshot first."""
-    path = given.get("PYTHONPATH") or os.environ.get("PYTHONPATH")
-    return {"PYTHONPATH": os.pathsep.join(filter(None, [str(folder / "hook"), path]))}
-
-
-def _link(folder: Path, copies: Mapping[str, str]) -> bool:
+def _link(folder: Path, copies: Mapping[str, str]) -> None:
     """Make the folders of the copies, with links to everything else in the original folders."""
     own = os.path.realpath(folder.parents[1])  # the home
     parents = {str(parent) for real in copies for parent in Path(real).parents}
@@ -127,7 +116,7 @@ def _link(folder: Path, copies: Mapping[str, str]) -> bool:
         here.mkdir(parents=True, exist_ok=True)
         names = os.listdir(parent) if os.access(parent, os.R_OK) else []
         if len(names) > MOST and any(os.path.dirname(real) == parent for real in copies):
-            return False
+            raise OSError(f"{parent} has {len(names)} entries, too many to link")
         for name in names if len(names) <= MOST else ():
             path = os.path.join(parent, name)
             real = os.path.realpath(path) if os.path.islink(path) else path
@@ -136,15 +125,7 @@ def _link(folder: Path, copies: Mapping[str, str]) -> bool:
                     (here / name).symlink_to(path)
             elif real != path:
                 (here / name).symlink_to(os.path.relpath(_place(folder, real), here))
-    return True
 
 
 def _place(folder: Path, real: str) -> Path:
     return folder / "files" / real.lstrip(os.sep)
-
-
-def _has_hash(path: Path, digest: str) -> bool:
-    try:
-        return hash_of(path) == digest
-    except OSError:
-        return False

@@ -51,12 +51,13 @@ def source_files(config: ScriptRunConfig) -> NamedFiles:
     """
     script, folder = config.script, Path(config.script.folder)
     found = _found(script, folder, tuple(named_files(config)))
-    return NamedFiles(
+    named = NamedFiles(
         _by_name(found.files, folder) | _packages(found.outside, of_syntax=True),
         _packages(found.outside_before, of_syntax=False) | _by_name(found.before, folder),
         found.versions if interpreter(script) == sys.executable else {},  # of another Python they are unknown
-        next(iter(found.files), None),
     )
+    named.first = next(iter(found.files), None)
+    return named
 
 
 def followed_files(config: ScriptRunConfig) -> tuple[dict[Path, str], frozenset[Path]]:
@@ -64,6 +65,13 @@ def followed_files(config: ScriptRunConfig) -> tuple[dict[Path, str], frozenset[
     found = _found(config.script, Path(config.script.folder), tuple(named_files(config)))
     packages = {path: digest for name in sorted(found.outside) for path, digest in imported_paths(name).items()}
     return found.files | packages, found.listed
+
+
+def mentions_seed(config: ScriptRunConfig) -> bool:
+    """Return True if the command, or a file that is followed, mentions a seed; also if no file is followed."""
+    files = [path for path in followed_files(config)[0] if path.stat().st_size < LIMIT]
+    texts = [repr(config.script.command).encode(), *(path.read_bytes() for path in files)]
+    return not files or any(b"seed" in text.lower() for text in texts)
 
 
 def hash_of(path: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import shlex
 import signal
 import time
@@ -25,11 +26,12 @@ from plat.trainer.script.process import Script
 from plat.trainer.script.readers.logged import Logged, Source
 from plat.trainer.script.readers.output import Output
 from plat.trainer.script.recorder import Recorder
-from plat.trainer.script.snapshot import redirected, search_variables
+from plat.trainer.script.snapshot import HOOK, redirected
 from plat.trainer.script.sources import opened, prepared, remove_old
 from plat.words.outcomes import FINISHED, INTERRUPTED
 
 TICK = 0.1  # seconds between two looks at files
+PAUSE = 0.3  # seconds after the end of a script, after which only a process in the background logs metrics
 SLACK = 0.02  # seconds: the times of files are up to some milliseconds behind the clock
 
 
@@ -57,7 +59,8 @@ def train(config: ScriptRunConfig, io: RunIO) -> Outcome:
     words = filled(config, places)
     if io.code is not None:
         words = redirected(config, words, io.code)
-        variables |= search_variables(variables, io.code)
+        path = variables.get("PYTHONPATH") or os.environ.get("PYTHONPATH")
+        variables["PYTHONPATH"] = os.pathsep.join(filter(None, [str(io.code / HOOK), path]))
     started = time.time()
     script = Script(words, folder, variables, needle=b"" if text or patterns else b"{")
     is_interrupted = Watch(script, output, sources, recorder, checkpoints).follow(io, config.script)
@@ -90,13 +93,16 @@ class Watch:
         Raises RunError if a limit of the script has passed.
         """
         limits, is_running = Limits(config, io.files), True
-        failure, kill_at = None, math.inf
+        failure, kill_at, goes_on = None, math.inf, False
         try:
             while is_running:
                 is_running = self.script.code is None
                 beat()  # the limits of the script count, not that of the trainer
+                ended = time.time()
                 for line in self.script.output(TICK) if is_running else self.script.rest_of_output():
-                    self._add(self.output.read(*line))
+                    found = [*self.output.read(*line)]
+                    self._add(found)
+                    goes_on = goes_on or bool(not is_running and found and line.time > ended + PAUSE)
                 for source in self.sources:
                     self._add(source.new(is_last=not is_running))
                 if not is_running and kill_at == math.inf:
@@ -116,6 +122,11 @@ class Watch:
             if self.script.code is None:
                 self.script.kill()
             self.script.close()
+        if goes_on and self.script.is_held and kill_at == math.inf and not self.script.code:
+            what = "the script went on in the background when its first process had ended, and was cut off"
+            failure = RunError(
+                what, fix="run it in the foreground: without & and nohup, or with `wait` as the last line"
+            )
         if failure:
             raise failure
         return kill_at < math.inf

@@ -95,3 +95,32 @@ def test_links_among_checkpoints_are_links_again_after_a_kill(plat: Verb, projec
     assert code == 0, out + err
     logs = [path.read_text() for path in sorted(Path("plat-home").glob("runs/*/*/attempts/*/log.txt"))]
     assert len(logs) == 4 and "leads to /etc, out of PLAT_CHECKPOINT_DIR: it is not kept" in logs[0], logs
+
+
+def test_a_run_that_is_told_to_stop_each_time_fails_after_three_attempts(plat: Verb, project: Path) -> None:
+    Path("train.py").write_text(
+        "import os, sys, time\n"
+        'print(\'{"step": 1, "loss": 1}\', flush=True)\n'
+        "if sys.argv[1] == '0': os.kill(os.getppid(), 15); time.sleep(20)\n"
+    )
+    experiment()
+    code, out, err = plat("sweep", "mine.yaml", "--jobs", "1")
+    said = " ".join((out + err).split())
+    assert code == 3 and "each of 3 attempts was told to stop (SIGTERM) before it got further" in said, said
+    assert said.count("interrupted, asked to stop") == 2 and "1 of 2 runs" in said, said
+
+
+@pytest.mark.parametrize(("last", "is_whole"), [("", False), ("wait", True)])
+def test_a_script_that_goes_on_in_the_background_is_not_finished(
+    plat: Verb, project: Path, last: str, is_whole: bool
+) -> None:
+    step = "print(json.dumps({'step': step, 'loss': 1 / step}), flush=True); time.sleep(0.4)"
+    Path("train.py").write_text(f"import json, time\nfor step in range(1, 6): {step}\n")
+    Path("run.sh").write_text(f"python train.py &\n{last}\n")
+    experiment("script.files: [train.py]")
+    Path("mine.yaml").write_text(Path("mine.yaml").read_text().replace("python train.py", "bash run.sh"))
+    code, out, err = plat("sweep", "mine.yaml", "--jobs", "2")
+    said = " ".join((out + err).split())
+    assert (code == 0) == is_whole and ("the script went on in the background" in said) != is_whole, said
+    results = len([*Path("plat-home").glob("runs/*/*/result.json")])
+    assert results == (2 if is_whole else 0), said

@@ -9,10 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+from plat.characters import as_lines
 from plat.trainer.script.readers.logged import Logged, Refuse
 
+NOTHING = SimpleNamespace(Load=lambda: ())  # in place of the loader of a damaged file
 PATTERN = "*tfevents*"
 PARTS = ("train", "training", "validation", "valid", "val", "test", "eval")  # folders of a run, not runs
 TIME = re.compile(r"\d+(\.\d+)?")  # the folder that `SummaryWriter.add_hparams` makes
@@ -49,12 +52,14 @@ class EventFiles:
             for other in self._tops[1:]:
                 what = f"there are several runs of TensorBoard, so metrics of this one begin with {self._name(other)}"
                 self._refuse(what, str(other), "")
-        found = [
-            logged
-            for path, loader in self._loaders.items()
-            for event in loader.Load()
-            for logged in _scalars(event, self._before(path.parent))
-        ]
+        found: list[Logged] = []
+        for path, loader in self._loaders.items():
+            try:
+                for event in loader.Load():
+                    found += _scalars(event, self._before(path.parent))
+            except Exception as error:  # what TensorBoard makes of a damaged record
+                self._refuse(f"the event file is damaged: {_in_words(error)}", str(path), "")
+                self._loaders[path] = NOTHING
         yield from sorted(found, key=lambda logged: logged.time)
 
     def _before(self, folder: Path) -> str:
@@ -81,6 +86,7 @@ def scalars_of(path: Path, before: str = "") -> Iterator[Logged]:
 
 def damage_of(path: Path) -> str:
     """Return what is wrong with an event file, "" for a sound one. TensorBoard reads a damaged one up to the damage."""
+    from tensorboard.compat.proto.event_pb2 import Event
     from tensorboard.compat.tensorflow_stub import errors
     from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import PyRecordReader_New
 
@@ -88,10 +94,17 @@ def damage_of(path: Path) -> str:
     try:
         while True:
             reader.GetNext()
+            list(_scalars(Event.FromString(reader.record()), ""))
     except errors.OutOfRangeError:
         return ""
     except errors.DataLossError as error:
         return str(error.message)
+    except Exception as error:  # such as OverflowError and DecodeError
+        return _in_words(error)
+
+
+def _in_words(error: Exception) -> str:
+    return f"a record of it cannot be read ({type(error).__name__}: {as_lines(str(error))[:80]})"
 
 
 def _scalars(event: Any, before: str) -> Iterator[Logged]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import pytest
 
 from plat.app.recorded.choice import Choice
 from plat.app.recorded.tensorboard_source import read_tensorboard
+from plat.errors import SpecError
 from plat.trainer.script.readers.tensorboard import EventFiles
 
 Values = dict[tuple[str, int], float]
@@ -69,3 +71,37 @@ def test_parts_of_a_run_and_several_runs_have_names_of_their_own(tmp_path: Path)
     found, said = read(tmp_path)
     assert found == {("train/loss", 1): 0, ("validation/loss", 1): 1, ("other/loss", 1): 2}
     assert said == ["there are several runs of TensorBoard, so metrics of this one begin with other/"]
+
+
+def record(content: bytes, length: int | None = None) -> bytes:
+    """Return a record of an event file with right checksums."""
+    from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
+
+    head = struct.pack("<Q", len(content) if length is None else length)
+    return head + struct.pack("<I", masked_crc32c(head)) + content + struct.pack("<I", masked_crc32c(content))
+
+
+DAMAGED = {
+    "not a message": record(b"\x0b"),
+    "a length beyond memory": record(b"", length=2**63),
+    "a tag that is no UTF-8": record(b"\x2a\x05\x0a\x03\x0a\x01\xff"),
+    "a length of a field beyond the record": record(b"\x2a\xff\xff\xff\xff\x07"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_damaged_record_with_right_checksums_is_one_message(tmp_path: Path, name: str) -> None:
+    from torch.utils.tensorboard import SummaryWriter
+
+    with SummaryWriter(str(tmp_path)) as writer:
+        writer.add_scalar("loss", 0.5, 1)
+    (path,) = tmp_path.glob("*tfevents*")
+    path.write_bytes(path.read_bytes() + DAMAGED[name])
+    with pytest.raises(SpecError) as raised:
+        read_tensorboard([str(tmp_path)], Choice())
+    assert "the event file is damaged: a record of it cannot be read" in raised.value.what
+    assert raised.value.where == str(path)
+    said: list[str] = []
+    reader = EventFiles(tmp_path, lambda what, where, fix: said.append(what))
+    found = [logged.metrics for logged in [*reader.new(), *reader.new()]]
+    assert found == [{"loss": 0.5}] and len(said) == 1 and "the event file is damaged" in said[0], said
