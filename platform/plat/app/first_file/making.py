@@ -7,7 +7,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from plat.spec.composition.schema import build
 from plat.spec.expansion.experiment import load_experiment
 from plat.spec.reading.experiment_file import NAME
 from plat.store.disk import durable
+from plat.trainer.script.command import placeholders
 from plat.trainer.script.config import ScriptRunConfig
 from plat.trainer.script.trial import Trial, tried
 
@@ -87,7 +88,8 @@ def _tried(path: Path, script: UserScript, used: Sequence[Placed], seconds: floa
     run = load_experiment(path, []).runs[0]
     config = build(ScriptRunConfig, run.config)
     assert isinstance(config, ScriptRunConfig)
-    return tried(config, seconds, script.uses_mlflow)
+    own = not script.uses_run_dir and not any(name.endswith("run_dir") for name in placeholders(config.script))
+    return tried(replace(config, script=replace(config.script, own_folder=own)), seconds, script.uses_mlflow)
 
 
 def _python(name: str) -> str:

@@ -76,6 +76,10 @@ class UserScript:
     def uses_mlflow(self) -> bool:
         return any("mlflow" in source for source in self.sources)
 
+    @property
+    def uses_run_dir(self) -> bool:
+        return any("PLAT_RUN_DIR" in source for source in self.sources)
+
     def _has(self, pattern: re.Pattern[str]) -> bool:
         return any(pattern.search(source) for source in self.sources)
 

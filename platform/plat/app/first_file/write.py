@@ -88,6 +88,8 @@ def _metrics(script: UserScript) -> Iterator[str]:
 def _metrics_read(trial: Trial) -> Iterator[str]:
     reads = _comment(f"reads {', '.join(trial.names)}")
     yield f"  script.metrics: {_text(trial.metrics)}  # {reads}" if trial.metrics else f"  # plat {reads}"
+    if trial.own_folder:
+        yield "  script.own_folder: true  # each run writes into a folder of its own"
 
 
 def headline(names: Sequence[str]) -> str:

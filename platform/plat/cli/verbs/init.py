@@ -71,7 +71,7 @@ def _of_trial(trial: Trial) -> list[str]:
     if trial.metrics is None:
         lines += ["no metric was read; its last lines:", *(f"  {line}" for line in trial.lines)]
         if trial.shared:
-            lines.append(f"it has written {trial.shared}, which all runs would share: try script.folder: per_run")
+            lines.append(f"it has written {trial.shared}, which all runs would share: try script.own_folder: true")
         return [*lines, "let it run longer with --seconds, or describe its lines with script.patterns"]
     by = f"script.metrics: {trial.metrics}" if trial.metrics else "plat, without a setting,"
     steps = f"steps {trial.steps[0]} to {trial.steps[1]}"

@@ -69,7 +69,7 @@ def _of_files(script: ScriptConfig, files: Path, since: float) -> Iterator[str]:
             if is_of_run:
                 yield f"script.metrics: {kind if kind in KINDS else below.as_posix()} reads {below.as_posix()}"
             else:
-                how = f"let the script write it below {{plat.run_dir}}, with script.metrics: {name}"
+                how = f"script.own_folder: true gives each run a folder of its own, with script.metrics: {name}"
                 yield f"it has written {path}, which is shared by all runs: {how}"
 
 

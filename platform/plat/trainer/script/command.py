@@ -19,7 +19,11 @@ from plat.trainer.script.placeholders import filled_words, names_in, spelled
 from plat.trainer.script.shell_words import Split, shell_words, split
 
 FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-OUTPUT = re.compile(r"--?(o|out|output|save|results?|checkpoint|ckpt)([-_](dir|file|path|folder))?")
+_END = "([-_]?(dir|file|path|folder|to))?"
+WRITTEN = re.compile(
+    rf"--?(o|out|output|save|results?|log|logs|logging|work){_END}"
+)  # options for what a script writes
+OUTPUT = re.compile(rf"{WRITTEN.pattern}|--?(checkpoint|ckpt|run|runs|tb|tensorboard){_END}")  # or may write
 PYTHONS = ("python", "python3")
 # What plat itself fills in when the run starts. `{run_dir}` is `{plat.run_dir}` where no axis or key has that name.
 OF_THE_RUN = ("run_dir", "checkpoint_dir", "config", "checkpoint", "python")

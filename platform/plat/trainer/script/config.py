@@ -28,6 +28,7 @@ class ScriptConfig:
     # the Python that `python` and `{plat.python}` name: a path relative to `folder`, or a program; "": that of plat
     python: str = ""
     folder: str = field(default=".", metadata={"folder": True})  # the command runs here; relative to the file's folder
+    own_folder: bool = False  # the command runs in PLAT_RUN_DIR, with links to the files that it names
     # more files that decide the result, such as data, as patterns below `folder`; changed ones make new runs
     files: list[str] = field(default_factory=list)
     snapshot: bool = (

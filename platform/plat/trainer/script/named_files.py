@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from plat.trainer.script.command import arguments, command_of, placeholders
+from plat.trainer.script.command import WRITTEN, arguments, command_of, placeholders
 from plat.trainer.script.config import ScriptRunConfig
 from plat.trainer.script.placeholders import filled_words
 
@@ -58,7 +58,7 @@ def _of_words(words: Sequence[str], place: Path, folder: Path, search: Sequence[
                 file for root in roots for name in (word, f"{word}.__main__") for file in files_of(name, root)
             ]:
                 yield NamedFile(path, roots, place)
-        elif "{" not in word:
+        elif "{" not in word and not WRITTEN.fullmatch(word.partition("=")[0] if "=" in word else before):
             for path, text in _existing(word, roots[:2]):
                 if path.is_file() and _counts(path, folder):
                     yield NamedFile(path, tuple(dict.fromkeys([path.parent, *roots])), place, text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -33,3 +34,9 @@ def environment(config: ScriptRunConfig, places: Mapping[str, str]) -> dict[str,
         "PLAT_CONFIG": places["config"],
         "PLAT_SEED": str(config.seed),
     }
+
+
+def searched(variables: Mapping[str, str | None], first: str) -> str:
+    """Return PYTHONPATH of a command with these variables, with a folder before it."""
+    path = variables.get("PYTHONPATH") or os.environ.get("PYTHONPATH")
+    return os.pathsep.join(filter(None, [os.path.abspath(first), path]))

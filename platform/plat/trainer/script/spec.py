@@ -109,6 +109,7 @@ SPEC = TrainerSpec(
         "script.stall",
         "script.metric",
         "script.goal",
+        "script.own_folder",
         "script.snapshot",
         "script.success",
     ),

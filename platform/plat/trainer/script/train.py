@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import shlex
 import signal
 import time
@@ -21,7 +20,8 @@ from plat.trainer.script.command import filled, interpreter
 from plat.trainer.script.config import TEXT, ScriptConfig, ScriptRunConfig, sources_of
 from plat.trainer.script.limits import Limits
 from plat.trainer.script.notes import Notes
-from plat.trainer.script.places import environment, placed
+from plat.trainer.script.own_folder import link_files, with_folders
+from plat.trainer.script.places import environment, placed, searched
 from plat.trainer.script.process import Script
 from plat.trainer.script.readers.logged import Logged, Source
 from plat.trainer.script.readers.output import Output
@@ -51,16 +51,20 @@ def train(config: ScriptRunConfig, io: RunIO) -> Outcome:
         places = placed(config, files, checkpoints.restored is not None)
         remove_old(config.script, files)
         variables = environment(config, places) | prepared(config.script, files, io.cache)
+        if config.script.own_folder:
+            link_files(config, files)
     recorder, notes = Recorder(io, checkpoints.restored, checkpoints.meta), Notes()
     first = 1 if checkpoints.restored is None else checkpoints.restored + 1
     sources = opened(config.script, files, notes.refuse, first)
     text, patterns = TEXT in sources_of(config.script), config.script.patterns
     output = Output(config.script.step, notes.refuse, text=text, patterns=patterns, first=first)
     words = filled(config, places)
+    if config.script.own_folder:
+        words, folder = with_folders(config, words), files
+        variables["PYTHONPATH"] = searched(variables, config.script.folder)
     if io.code is not None:
         words = redirected(config, words, io.code)
-        path = variables.get("PYTHONPATH") or os.environ.get("PYTHONPATH")
-        variables["PYTHONPATH"] = os.pathsep.join(filter(None, [str(io.code / HOOK), path]))
+        variables["PYTHONPATH"] = searched(variables, str(io.code / HOOK))
     started = time.time()
     script = Script(words, folder, variables, needle=b"" if text or patterns else b"{")
     is_interrupted = Watch(script, output, sources, recorder, checkpoints).follow(io, config.script)

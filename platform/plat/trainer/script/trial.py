@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
@@ -14,7 +15,8 @@ from plat.errors import RunError
 from plat.trainer.script.advice import kind_of, written
 from plat.trainer.script.command import filled
 from plat.trainer.script.config import MLFLOW, TENSORBOARD, TEXT, TRACKIO, WANDB, ScriptConfig, ScriptRunConfig
-from plat.trainer.script.places import environment, placed
+from plat.trainer.script.own_folder import link_files, with_folders
+from plat.trainer.script.places import environment, placed, searched
 from plat.trainer.script.process import Line, Script
 from plat.trainer.script.readers.logged import Logged
 from plat.trainer.script.readers.output import Output
@@ -37,6 +39,7 @@ class Trial:
     steps    the lowest and the highest step
     lines    the last lines of its output
     shared   a file of metrics that it wrote outside of the run's folder, "" for none
+    own_folder  whether it writes files into the folder that it runs in, which is one of its own here
     """
 
     seconds: float
@@ -46,14 +49,23 @@ class Trial:
     steps: tuple[int, int]
     lines: list[str]
     shared: str
+    own_folder: bool
 
 
 def tried(config: ScriptRunConfig, seconds: float, uses_mlflow: bool) -> Trial:
-    """Run the script of a config, in its folder, for at most `seconds`, and read what it has logged by then.
+    """Run the script of a config for at most `seconds`, and read what it has logged by then.
 
-    The settings are tried in this order: the default, the files of loggers' clients, other files of metrics, text. What
-    the script itself writes outside of PLAT_RUN_DIR stays. Raises RunError if it cannot be started.
+    With `script.own_folder` it runs in a folder of its own; if it fails there, in its usual folder, where what it
+    writes stays. The settings are tried in this order: the default, the files of loggers' clients, other files of
+    metrics, text. Raises RunError if it cannot be started.
     """
+    first = _tried(config, seconds, uses_mlflow)
+    if first.metrics is not None or first.code in (None, 0) or not config.script.own_folder:
+        return first
+    return _tried(replace(config, script=replace(config.script, own_folder=False)), seconds, uses_mlflow)
+
+
+def _tried(config: ScriptRunConfig, seconds: float, uses_mlflow: bool) -> Trial:
     clients = [TENSORBOARD, WANDB, TRACKIO, *([MLFLOW] if uses_mlflow else [])]  # a store of MLflow takes seconds
     with tempfile.TemporaryDirectory(prefix="plat-try-") as made:
         files = Path(made, "files")
@@ -62,9 +74,14 @@ def tried(config: ScriptRunConfig, seconds: float, uses_mlflow: bool) -> Trial:
         places = placed(config, files)
         script = replace(config.script, metrics=clients)
         variables = environment(config, places) | prepared(script, files, Path(made))
-        started = time.time()
+        words, folder = filled(config, places), Path(config.script.folder)
+        if config.script.own_folder:
+            link_files(config, files)
+            words, folder = with_folders(config, words), files
+            variables["PYTHONPATH"] = searched(variables, config.script.folder)
+        given, started = set(os.listdir(files)), time.time()
         with Path(made, "log").open("w") as log, contextlib.redirect_stdout(log):
-            process = Script(filled(config, places), Path(script.folder), variables, needle=b"")
+            process = Script(words, folder, variables, needle=b"")
             lines = list(_followed(process, seconds))
         took, code = time.time() - started, process.code
         below = [path for path in written(files, started) if kind_of(path) == "file" and path.name != OF_PLAT]
@@ -83,6 +100,7 @@ def tried(config: ScriptRunConfig, seconds: float, uses_mlflow: bool) -> Trial:
             (min((one.step for one in logged), default=0), max((one.step for one in logged), default=0)),
             [escaped(as_lines(plain(line.text.decode("utf-8", "replace")))) for line in lines[-SHOWN:]],
             str(elsewhere[0]) if elsewhere else "",
+            config.script.own_folder and not given.issuperset(set(os.listdir(files)) - {OF_PLAT}),
         )
 
 

@@ -68,6 +68,14 @@ def test_a_script_that_goes_on_is_ended_and_one_that_logs_nothing_changes_nothin
     assert mute is not None and (mute.metrics, mute.lines) == (None, ["bye"])
 
 
+def test_a_script_that_writes_where_it_runs_gets_a_folder_of_its_own(here: Path) -> None:
+    Path("events.py").write_text(EVENTS.replace('os.environ["PLAT_RUN_DIR"]', '"runs/mine"'))
+    made = make_first_file("events.py", seconds=60)
+    assert made.trial is not None and (made.trial.metrics, made.trial.own_folder) == ("tensorboard", True)
+    (run,) = load_experiment(made.path, []).runs
+    assert run.config["script"]["own_folder"] is True and not (here / "runs").exists()
+
+
 def test_a_required_value_must_be_written_first() -> None:
     Path("needs.py").write_text(
         "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--data', required=True)\n"
