@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from plat.errors import HomeError
+from plat.spec.composition.schema import schema_of, select
 from plat.spec.expansion.experiment import Run, config_object
 from plat.spec.expansion.run import same_results
 from plat.spec.identity.run_code import named_code, run_code
@@ -91,7 +92,7 @@ def changed_code(runs: Iterable[Run], home: Home) -> list[str]:
 def made_before(runs: Iterable[Run], home: Home) -> dict[str, Earlier]:
     """Return id -> the newest done run of the same config with other code, for those of `runs` that are missing here.
 
-    A config that differs in keys that alter no result, such as the folder of a script, is found by its axes.
+    A config that differs in keys that alter no result, such as `script.timeout`, is found by its axes.
     """
     counting = {run.id: run for run in runs if named_code(run.identity)}
     state_of = states(home, counting) if counting else {}
@@ -137,7 +138,9 @@ def doubts(runs: Iterable[Run]) -> list[str]:
     config = config_object(scripts[0], find_trainer("script"))
     lines = [f"all runs write {text}: put {{plat.run_dir}}/ before it" for text in shared_outputs(config.script)]
     if len({run.config["seed"] for run in scripts}) > 1 and not mentions_seed(config):
-        lines.append("the command and the files of the script mention no seed, so runs differ by chance: pass {seed}")
+        lines.append(
+            "the command passes no {seed}, and no file of the script reads PLAT_SEED: its runs differ by chance alone"
+        )
     return lines
 
 
@@ -171,13 +174,19 @@ def _by_axes(trainer: str, axes: Mapping[str, Any]) -> str:
 
 
 def _is_of_config(run: Run, paths: RunPaths, meta: Mapping[str, Any]) -> bool:
-    """Return True if a recorded run has the config of `run`, or one that differs only in keys that alter no result."""
+    """Return True if a recorded run has the config of `run`, or one that differs only in keys that alter no result.
+
+    The folders must be the same: in another folder, the same command is another script.
+    """
     if meta.get("config_sha256") == config_hash(run.config):
         return True
     try:
-        return same_results(run, replace(run, config=load_config(paths, meta)))
+        config = load_config(paths, meta)
     except HomeError:
         return False
+    folders = schema_of(find_trainer(run.trainer).config_type).folders
+    is_there = all(select(config, key) == select(run.config, key) for key in folders)
+    return is_there and same_results(run, replace(run, config=config))
 
 
 def _versions(meta: Mapping[str, Any], codes: Mapping[str, PluginCode]) -> list[str]:

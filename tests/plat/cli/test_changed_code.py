@@ -156,3 +156,14 @@ def test_a_report_after_an_edit_keeps_the_last_one_and_can_show_the_runs_of_the_
     assert kept.returncode == 3 and "nothing was written: more runs are done with the earlier code" in kept.stdout
     assert plat("sweep", "study.yaml").returncode == 0
     assert "nothing was written" not in plat("report", "study.yaml").stdout
+
+
+def test_the_same_command_in_another_folder_is_no_earlier_code(plat, tmp_path):
+    for name, metric in (("a", "loss"), ("b", "score")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "train.py").write_text(SCRIPT.replace("'loss'", f"'{metric}'"))
+        (tmp_path / name / f"of_{name}.yaml").write_text(STUDY.replace("metric: loss", f"metric: {metric}"))
+    assert plat("sweep", "a/of_a.yaml").returncode == 0
+    report = plat("report", "b/of_b.yaml", "--code-of-runs")
+    assert "changed since" not in report.stdout and "earlier code" not in report.stderr and "loss" not in report.stdout
+    assert "changed since" not in plat("plan", "b/of_b.yaml").stderr

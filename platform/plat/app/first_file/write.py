@@ -181,7 +181,8 @@ def _text(text: str, of_number: bool = False) -> str:
     if of_number and isinstance(value, bool):
         return text if text == json.dumps(value) else json.dumps(text)  # a command gets `true` for a true value
     if of_number and isinstance(value, int | float) and math.isfinite(value) and not is_too_large(int(value)):
-        is_kept = "e" in text.lower() or json.dumps(value) == text  # the command would get 3.1 for 3.10, and 7 for 007
+        # the command would get 3.1 for 3.10, and 1200000.0 for the hash 12e5; 1e-3 can be no other text than a number
+        is_kept = json.dumps(value) == text or re.fullmatch(r"-?[1-9](\.[0-9]+)?e-[0-9]+", text.lower())
         return text if is_kept else json.dumps(text)
     if isinstance(value, str) and _SIMPLE.fullmatch(text):
         return text

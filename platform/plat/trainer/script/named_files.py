@@ -21,6 +21,8 @@ MODULES = ("-m", FUNCTION_MODULE)
 SHELLS = ("sh", "bash", "zsh", "dash", "ksh")
 # Outside of the script's folder only these count: data there may be large, and programs are no code of the user.
 CODE = (".py", ".sh", ".R", ".jl", ".pl", ".js", ".rb", ".yaml", ".yml", ".toml", ".json", ".cfg", ".ini")
+SHELL_SCRIPTS = (".sh", ".bash")
+LIMIT = 1 << 20  # bytes; a larger file is no script
 _INSTALLED = {"site-packages", "dist-packages"}
 
 
@@ -45,11 +47,14 @@ def named_files(config: ScriptRunConfig) -> Iterator[NamedFile]:
     yield from _of_words([*words, *called, *texts], folder, folder, search)
 
 
-def _of_words(words: Sequence[str], place: Path, folder: Path, search: Sequence[Path]) -> Iterator[NamedFile]:
+def _of_words(
+    words: Sequence[str], place: Path, folder: Path, search: Sequence[Path], seen: frozenset[Path] = frozenset()
+) -> Iterator[NamedFile]:
+    """Yield the files of words. `seen`: the shell scripts that led to them."""
     before, shell = "", False
     for word in words:
         if shell and re.fullmatch(r"-\w*c", before):
-            yield from _of_words(_inner_words(word), place, folder, search)
+            yield from _of_words(_inner_words(word), place, folder, search, seen)
         elif before in ("-C", "--chdir", "cd") or word.startswith("--chdir="):  # of `env`, and of a shell
             place = place / word.removeprefix("--chdir=")
         roots = tuple(dict.fromkeys([place, folder, *search]))
@@ -62,6 +67,10 @@ def _of_words(words: Sequence[str], place: Path, folder: Path, search: Sequence[
             for path, text in _existing(word, roots[:2]):
                 if path.is_file() and _counts(path, folder):
                     yield NamedFile(path, tuple(dict.fromkeys([path.parent, *roots])), place, text)
+                    if path.suffix in SHELL_SCRIPTS and path not in seen and path.stat().st_size < LIMIT:
+                        inside = _inner_words(path.read_text("utf-8", "replace"))
+                        for file in _of_words(inside, place, folder, search, seen | {path}):
+                            yield file._replace(text="")  # the command does not spell it
         shell = shell or Path(word).name in SHELLS
         before = word
 

@@ -33,6 +33,24 @@ def added_folders(content: bytes, file: Path, place: Path) -> list[Path]:
     return [folder for folder in found if folder.is_dir()]
 
 
+def spelled_files(content: bytes, places: Iterable[Path]) -> list[Path]:
+    """Return scripts that a file names as a text, such as `runpy.run_path("part.py")`, where they are in `places`.
+
+    Also the modules of `import_module("name")`, if a file of that name is there.
+    """
+    if not re.search(rb"\.(py|sh)[\"']|import_module", content):
+        return []
+    texts: dict[str, None] = {}
+    for call in _calls(content):
+        nodes = [node for part in (*call.args, *(word.value for word in call.keywords)) for node in ast.walk(part)]
+        texts |= {node.value: None for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    named = [text for text in texts if re.fullmatch(r"[\w./-]+\.(py|sh)", text)]
+    if b"import_module" in content:
+        named += [f"{text.replace('.', '/')}.py" for text in texts if re.fullmatch(r"[A-Za-z_][\w.]*", text)]
+    paths = (Path(os.path.normpath(place / text)) for text in named for place in places)
+    return [path for path in dict.fromkeys(paths) if path.is_file()]
+
+
 def hydra_files(content: bytes, file: Path) -> list[Path]:
     """Return the YAML files of the folders that a file gives Hydra as `config_path`, sorted."""
     if b"config_path" not in content or b"hydra" not in content:

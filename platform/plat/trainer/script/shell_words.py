@@ -58,7 +58,9 @@ def split(command: str, folder: Path) -> Split:
 
 
 def shell_words(command: str) -> list[Word]:
-    """Split a text at blanks, without comments and joined lines. Raises SpecError for open quotes.
+    """Split a text at blanks, without comments and joined lines.
+
+    Raises SpecError for open quotes, and for a comment with options or placeholders.
 
     A placeholder is one part of a word, whatever stands in its braces.
     """
@@ -87,7 +89,11 @@ def shell_words(command: str) -> list[Word]:
             words += [Word(text, bare)] if text or begun else []
             text, bare, begun = "", "", False
         elif not quote and letter == "#" and not text and not begun:
-            size = len(command[at:].partition("\n")[0])
+            size = len(comment := command[at:].partition("\n")[0])
+            if re.search(r"\s(-\w|--\w|\{)", comment):
+                what = f"the comment {comment[:40]!r} ends at the end of its line, and would take options with it"
+                fix = "remove it; in a folded block (`>`), all lines are one"
+                raise SpecError(what, where="script.command", fix=fix)
         else:
             is_special = not quote or letter in "$`" or (bare.endswith("$") and not OPERATOR.match(letter))
             text, bare = text + letter, bare + (letter if is_special else QUOTED)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
 import time
@@ -13,11 +14,11 @@ from typing import NamedTuple
 from plat.errors import SpecError
 from plat.trainer.plugin_code import NamedFiles, imported_files, imported_names, imported_paths, installed_versions
 from plat.trainer.python_code import code_hash
-from plat.trainer.script.command import interpreter
+from plat.trainer.script.command import interpreter, placeholders
 from plat.trainer.script.config import ScriptConfig, ScriptRunConfig
 from plat.trainer.script.file_hashes import file_hash
 from plat.trainer.script.named_files import FUNCTION_MODULE, MODULES, NamedFile, files_of, named_files
-from plat.trainer.script.search_folders import added_folders, hydra_files, targets
+from plat.trainer.script.search_folders import added_folders, hydra_files, spelled_files, targets
 
 
 class Found(NamedTuple):
@@ -68,10 +69,11 @@ def followed_files(config: ScriptRunConfig) -> tuple[dict[Path, str], frozenset[
 
 
 def mentions_seed(config: ScriptRunConfig) -> bool:
-    """Return True if the command, or a file that is followed, mentions a seed; also if no file is followed."""
+    """Return True if the command passes the seed, or a followed file may read it; also if no file is followed."""
+    if config.script.function or {"seed", "plat.seed", "config", "plat.config"} & set(placeholders(config.script)):
+        return True
     files = [path for path in followed_files(config)[0] if path.stat().st_size < LIMIT]
-    texts = [repr(config.script.command).encode(), *(path.read_bytes() for path in files)]
-    return not files or any(b"seed" in text.lower() for text in texts)
+    return not files or any(re.search(rb"PLAT_(SEED|CONFIG)", path.read_bytes()) for path in files)
 
 
 def hash_of(path: Path) -> str:
@@ -136,7 +138,7 @@ def _imports_of(file: NamedFile, outside: set[str], hash_with: Hash, as_0_4: boo
     """Return file -> hash of everything that a Python file imports from its roots, directly or not.
 
     outside   gets the names of the modules that are not below the roots
-    as_0_4    follow neither `sys.path` nor Hydra
+    as_0_4    follow neither `sys.path` nor Hydra nor files that the code names
     """
     roots, waiting, found = list(file.roots), [file.path], {file.path: hash_with(file.path)}
     while waiting:
@@ -147,6 +149,10 @@ def _imports_of(file: NamedFile, outside: set[str], hash_with: Hash, as_0_4: boo
         package = next((_package(path, root) for root in roots if path.is_relative_to(root)), "")
         names: Iterable[str] = imported_names(content, package)
         if not as_0_4:
+            for called in spelled_files(content, [file.place, path.parent]):
+                if called not in found:
+                    found[called] = hash_with(called)
+                    waiting += [called] if called.suffix == ".py" else []
             configs = hydra_files(content, path)
             found |= {config: file_hash(config) for config in configs}
             names = [*names, *targets(configs)]

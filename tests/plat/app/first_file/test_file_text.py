@@ -101,7 +101,7 @@ def test_a_long_command_has_a_line_for_each_option(folder: Path) -> None:
     assert max(map(len, text.splitlines())) < 120 and "    --option_7 {option_7}\n" in text
 
 
-@pytest.mark.parametrize("text", ["3.10", "007", "0.10", "+5"])
+@pytest.mark.parametrize("text", ["3.10", "007", "0.10", "+5", "12e5", "1e1", "1E5", "0e-3"])
 def test_a_default_keeps_its_spelling(text: str) -> None:
     """The command would get 3.1 in place of 3.10."""
     assert write._text(text, of_number=True) == f'"{text}"'

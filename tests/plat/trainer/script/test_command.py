@@ -48,6 +48,7 @@ def test_a_text_is_split_as_a_shell_would(words: list[str]) -> None:
         ("python train.py | tee log", "has '|', and no shell reads it", "bash -c 'python train.py | tee log'"),
         ("", "there is no command", "python train.py"),
         ("python 'train.py", "No closing quotation", "close the quotes"),
+        ("python t.py --lr {lr}  # the rate --seed {seed}", "would take options with it", "in a folded block"),
         (7, "7 is not a command", "write a text"),
         ([], "is not a command", "list of words"),
     ],

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 Verb = Callable[..., tuple[int, str, str]]
-NOTE = "mention no seed"
+NOTE = "passes no {seed}"
 
 
 @pytest.mark.parametrize(
@@ -19,6 +19,9 @@ NOTE = "mention no seed"
         ("python train.py {seed}", "import helper", "[0, 1]", False),
         ("python train.py", "import os; os.environ['PLAT_SEED']", "[0, 1]", False),
         ("python train.py", "import helper, reads", "[0, 1]", False),
+        ("python train.py", "seed_offset = 0", "[0, 1]", True),
+        ("python train.py", "import argparse; argparse.ArgumentParser().add_argument('--seed')", "[0, 1]", True),
+        ("python train.py {plat.config}", "", "[0, 1]", False),
         ("true", "", "[0, 1]", False),
     ],
 )

@@ -50,7 +50,7 @@ def test_a_python_script_counts_with_everything_local_that_it_imports(folder: Pa
 
 def test_a_module_a_shell_script_and_data_count(folder: Path) -> None:
     assert names(folder, "python -m pkg") == ["pkg/__init__.py", "pkg/__main__.py", "pkg/deep.py", "pkg/near.py"]
-    assert names(folder, "bash run.sh {seed}", "data/*.csv") == ["data/a.csv", "data/b.csv", "run.sh"]
+    assert {"data/a.csv", "data/b.csv", "run.sh", "train.py"} <= set(names(folder, "bash run.sh {seed}", "data/*.csv"))
     assert names(folder, "true") == []
     called = ScriptConfig(function="pkg.near:train", folder=str(folder))
     assert sorted(source_files(called)) == ["pkg/__init__.py", "pkg/near.py"]
@@ -93,6 +93,30 @@ def test_any_change_of_code_or_data_changes_one_hash(folder: Path) -> None:
 def test_a_script_is_found_wherever_a_command_names_it(folder: Path, command: object) -> None:
     expected = ["helper.py", "late.py", "pkg/__init__.py", "pkg/deep.py", "pkg/near.py", "train.py"]
     assert names(folder, command, x="train") == expected
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "exec(open('src/part.py').read())",
+        "runpy.run_path('src/part.py')",
+        "subprocess.run([sys.executable, 'src/part.py'], check=True)",
+        "importlib.import_module('src.part')",
+    ],
+)
+def test_scripts_that_a_script_names_as_a_text_count(folder: Path, line: str) -> None:
+    (folder / "src").mkdir()
+    (folder / "src" / "part.py").write_text("import near\n")
+    (folder / "near.py").write_text("")
+    (folder / "outer.py").write_text(f"import importlib, runpy, subprocess, sys\n{line}\n")
+    assert {"src/part.py", "outer.py"} <= set(names(folder, "python outer.py"))
+
+
+def test_what_a_shell_script_runs_counts(folder: Path) -> None:
+    (folder / "run.sh").write_text("#!/bin/sh\n# a comment\nset -e\npython train.py --lr $1\nbash again.sh\n")
+    (folder / "again.sh").write_text("bash run.sh\n")
+    expected = {"run.sh", "again.sh", "train.py", "helper.py"}
+    assert expected <= set(names(folder, "bash run.sh {x}", x="1")) and expected <= set(names(folder, "./run.sh"))
 
 
 def test_a_config_counts_after_an_equals_sign_and_with_the_values_of_the_run(folder: Path) -> None:
