@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from plat.errors import RunError, os_errors_as
+from plat.processes.marked import marked
 from plat.processes.process_tree import signal_name
 from plat.trainer.api import Outcome, RunIO
 from plat.trainer.heartbeat import beat
@@ -31,6 +32,7 @@ from plat.trainer.script.sources import opened, prepared, remove_old
 from plat.words.outcomes import FINISHED, INTERRUPTED
 
 TICK = 0.1  # seconds between two looks at files
+LINGER = 1.0  # seconds for which processes are watched that a script has left
 PAUSE = 0.3  # seconds after the end of a script, after which only a process in the background logs metrics
 SLACK = 0.02  # seconds: the times of files are up to some milliseconds behind the clock
 
@@ -97,7 +99,7 @@ class Watch:
         Raises RunError if a limit of the script has passed.
         """
         limits, is_running = Limits(config, io.files), True
-        failure, kill_at, goes_on = None, math.inf, False
+        failure, kill_at, goes_on, lingers = None, math.inf, False, False
         try:
             while is_running:
                 is_running = self.script.code is None
@@ -107,6 +109,7 @@ class Watch:
                     found = [*self.output.read(*line)]
                     self._add(found)
                     goes_on = goes_on or bool(not is_running and found and line.time > ended + PAUSE)
+                lingers = not is_running and kill_at == math.inf and not self.script.code and self._lingers(io.files)
                 for source in self.sources:
                     self._add(source.new(is_last=not is_running))
                 if not is_running and kill_at == math.inf:
@@ -126,7 +129,7 @@ class Watch:
             if self.script.code is None:
                 self.script.kill()
             self.script.close()
-        if goes_on and self.script.is_held and kill_at == math.inf and not self.script.code:
+        if lingers or (goes_on and self.script.is_held and kill_at == math.inf and not self.script.code):
             what = "the script went on in the background when its first process had ended, and was cut off"
             failure = RunError(
                 what, fix="run it in the foreground: without & and nohup, or with `wait` as the last line"
@@ -134,6 +137,17 @@ class Watch:
         if failure:
             raise failure
         return kill_at < math.inf
+
+    def _lingers(self, files: Path) -> bool:
+        """Return True if processes that the ended script has left go on to write metrics into files."""
+        if not marked("PLAT_RUN_DIR", str(files)):
+            return False
+        found: list[Logged] = []
+        for pause in (0.0, LINGER):
+            time.sleep(pause)
+            found = [logged for source in self.sources for logged in source.new()]
+            self._add(found)
+        return bool(found and marked("PLAT_RUN_DIR", str(files)))
 
     def _add(self, found: Iterable[Logged]) -> None:
         for logged in found:

@@ -124,3 +124,14 @@ def test_a_script_that_goes_on_in_the_background_is_not_finished(
     assert (code == 0) == is_whole and ("the script went on in the background" in said) != is_whole, said
     results = len([*Path("plat-home").glob("runs/*/*/result.json")])
     assert results == (2 if is_whole else 0), said
+
+
+def test_a_script_that_goes_on_to_write_into_a_file_is_not_finished(plat: Verb, project: Path) -> None:
+    step = "file.write(json.dumps({'step': step, 'loss': 1 / step}) + '\\n'); file.flush(); time.sleep(0.3)"
+    text = "import json, os, time\nfile = open(os.environ['PLAT_RUN_DIR'] + '/m.jsonl', 'w')\n"
+    Path("train.py").write_text(text + f"for step in range(1, 16): {step}\n")
+    Path("run.sh").write_text("setsid nohup python train.py > /dev/null 2>&1 &\nsleep 1\n")
+    experiment("script.metrics: m.jsonl")
+    Path("mine.yaml").write_text(Path("mine.yaml").read_text().replace("python train.py", "bash run.sh"))
+    code, out, err = plat("sweep", "mine.yaml", "--jobs", "2")
+    assert code == 3 and "the script went on in the background" in " ".join((out + err).split()), out + err
