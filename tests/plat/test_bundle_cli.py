@@ -201,7 +201,7 @@ def test_a_copied_home_and_its_original_are_independent(plat, swept):
 def test_a_moved_home_goes_on(plat, swept):
     shutil.rmtree(swept / "there")
     shutil.move(swept / "here", swept / "there")
-    code, out, _ = plat("sweep", "small.yaml", "matrix.seed=range(4)", "--home", "there")
+    code, out, _ = plat("sweep", "small.yaml", "matrix.seed=range(4)", "--home", "there", "-v")
     assert code == 0 and out.count("started") == 2
     assert not (swept / "here").exists()
     assert len(list((swept / "there" / "mlartifacts").rglob("config.yaml"))) == 8
@@ -228,7 +228,7 @@ def test_runs_of_a_trainer_that_is_not_here_are_reported_from_their_bundle(
     assert plat("import", "bundle", "--home", "there")[0] == 0
     code, out, err = plat("report", file, "--home", "there")
     assert code == 0 and "train.iterations = 5" in out, err
-    for name in ("metrics.csv", "runs.csv", "learning_curves_success.png", "cells.json"):
+    for name in ("effect_of_train.iterations.csv", "runs.csv", "learning_curves_success.png", "cells.json"):
         assert (tmp_path / "here/reports/toy" / name).read_bytes() == (
             tmp_path / "there/reports/toy" / name
         ).read_bytes()

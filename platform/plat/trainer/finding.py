@@ -121,6 +121,7 @@ FIELDS = {
         _or_none(_FUNCTION),
     ),
     "source_files": _or_none(_FUNCTION),
+    "snapshots": _or_none(Kind("a module with `kept`", lambda value: callable(getattr(value, "kept", None)))),
     "config_type": Kind("a dataclass", lambda value: isinstance(value, type)),
     "reuses_process": Kind("True or False", lambda value: isinstance(value, bool)),
     "headline": Kind("a text or a function", lambda value: _TEXT.holds(value) or callable(value)),

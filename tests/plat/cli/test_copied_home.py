@@ -30,7 +30,7 @@ def test_a_copied_home_is_used_and_the_original_stays(plat, spec, home, toy, tmp
     assert code == 0 and f"{copy}/reports" in out and str(home) not in out
     removed, kept = sorted(results_of(copy))
     assert plat("rm", removed, "--yes")[0] == 0 and results_of(copy).keys() == {kept}
-    code, out, _ = plat("sweep", path)
+    code, out, _ = plat("sweep", path, "-v")
     assert code == 0 and out.count("started") == 1 and results_of(copy).keys() == {removed, kept}
     assert plat("rm", kept, "--yes")[0] == 0 and plat("gc")[0] == 0
     assert contents(home) == original

@@ -34,12 +34,19 @@ def stored(project: Path) -> Callable[..., Curves]:
 
 @pytest.fixture
 def means(project: Path) -> Callable[..., dict[tuple[str, str], tuple[float, ...]]]:
-    """Return (row, metric) -> (mean, low, high) of the default report of a file."""
+    """Return (row, metric) -> (mean, low, high) of the default report of a file: of its grid, or of its only axis."""
 
     def read(file: str) -> dict[tuple[str, str], tuple[float, ...]]:
-        with open(project / "plat-home" / "reports" / file / "metrics.csv", encoding="utf-8") as lines:
-            rows = list(csv.DictReader(lines))
-        return {(row["row"], row["metric"]): tuple(float(row[k] or "nan") for k in NUMBERS) for row in rows}
+        folder = project / "plat-home" / "reports" / file
+        found = {}
+        for path in sorted(folder.glob("metrics*.csv")) or folder.glob("effect_of_*.csv"):
+            with open(path, encoding="utf-8") as lines:
+                for row in csv.DictReader(lines):
+                    name = " · ".join(filter(None, [row["row"], row.get("column") or row.get("condition")]))
+                    if not row.get("against"):
+                        metric = row.get("metric") or row["measure"]
+                        found[name, metric] = tuple(float(row[key] or "nan") for key in NUMBERS)
+        return found
 
     return read
 

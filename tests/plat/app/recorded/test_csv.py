@@ -37,7 +37,7 @@ def test_one_long_file_gives_its_numbers(plat, project, stored, means):
 def test_settings_with_different_seeds_have_means_and_no_effects(plat, project):
     Path("all.csv").write_text("".join(line for line in LONG.splitlines(True) if not line.startswith("0.1,8,4")))
     code, out, err = plat("import", "csv", "all.csv", "--axes", "lr,width", "--out", "lr.yaml")
-    assert (code, err) == (0, "") and "Metrics by lr, width" in out and "The effect of" not in out
+    assert (code, err) == (0, "") and "acc by lr, width" in out and "The effect of" not in out
     assert "'matrix.seed=[3]' leaves the runs that all settings have" in out
     code, out, err = plat("report", "lr.yaml", "matrix.seed=[3]")
     assert (code, err) == (0, "") and "The effect of lr" in out and "The effect of width" in out
