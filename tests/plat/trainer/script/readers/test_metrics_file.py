@@ -208,6 +208,33 @@ def test_a_column_is_numbers_of_one_form_or_is_refused_with_its_cell(tmp_path: P
 
 
 @pytest.mark.parametrize(
+    ("text", "ret", "says"),
+    [
+        ('step,ret\n1,"0,512"\n2,"0,113"\n', {1: 0.512, 2: 0.113}, ""),
+        ('step,ret\n1,"1,512"\n2,"2,113"\n', {1: 1512.0, 2: 2113.0}, ""),
+        ('step,ret,lr\n1,"1,512","0,5"\n', {1: 1.512}, ""),
+        ("step;ret;lr\n1.000;1.020;\n2.000;1.030;0,5\n", {1000: 1020.0, 2000: 1030.0}, ""),
+        ("step;ret;lr\n1.000;1.020;\n2.000;1.030;0.5\n", {1: 1.02, 2: 1.03}, ""),
+        ("step;ret\n1;1.020\n2;3\n", None, "'1.020' in the column ret is 1.02 or 1020.0"),
+        ("step,ret\n1,12%\n2,13%\n", None, "the column ret is not read: '12%' is no number"),
+        ("step,ret\n1,$10\n2,$12\n", None, "the column ret is not read: '$10' is no number"),
+        ("step,ret\n1,1 020\n2,1 030\n", None, "the column ret is not read: '1 020' is no number"),
+    ],
+)
+def test_one_dialect_for_a_file(tmp_path: Path, text: str, ret: dict[int, float] | None, says: str) -> None:
+    grown = Reading(tmp_path / "grown.csv")
+    for place in range(len(text)):
+        grown.path.write_text(text[:place])
+        grown.read()
+    grown.path.write_text(text)
+    grown.read(is_last=True)
+    for reading in (grown, whole(tmp_path / "m.csv", text)):
+        assert says in "".join(reading.refused) and len(reading.refused) == bool(says)
+        found = reading.curves().get("ret")
+        assert found == ret or (ret is None and math.isnan(found[1])) if found else ret is None
+
+
+@pytest.mark.parametrize(
     ("text", "says"),
     [
         ("step,a\n1,1,1\n2,2\n", "m.csv:2: the line has 3 cells, and the header has 2"),
