@@ -52,6 +52,17 @@ for s in range(1, 6):
     assert run(text, metrics="metrics.csv")[0] == {"loss": {1: 1.0, 2: 0.5, 3: 0.3333, 4: 0.25, 5: 0.2}}
 
 
+def test_a_file_that_is_written_anew_and_shorter_fails_the_run(run: Run) -> None:
+    text = """path = os.path.join(os.environ["PLAT_RUN_DIR"], "metrics.csv")
+for value, last in ((9.0, 5), (1.0, 3)):
+    open(path, "w").write("step,loss\\n" + "".join(f"{s},{value}\\n" for s in range(1, last + 1))); time.sleep(.5)"""
+    with pytest.raises(RunError, match="loss ends at step 3, and ended at step 5 before") as error:
+        run(text, metrics="metrics.csv")
+    assert str(error.value.where).endswith("metrics.csv") and "append to the file" in str(error.value.fix)
+    with pytest.raises(RunError, match="exit code 4"):
+        run(text + "\nsys.exit(4)", metrics="metrics.csv")
+
+
 def test_a_csv_file_that_gets_columns_and_a_column_that_is_no_number(run: Run) -> None:
     text = """path = os.path.join(os.environ["PLAT_RUN_DIR"], "metrics.csv")
 for text in ("step,train,r\\n1,2.5,1\\n", "acc,step,train,r\\n,1,2.5,1\\n0.5,2,2.25,12%\\n"):

@@ -132,6 +132,8 @@ class CsvMetrics:
             column = self._columns[name]
             if name in self.left_out or name == counter or row.line > self._refused.get(name, row.line):
                 continue
+            if self._met.get(name, point) is None:
+                continue  # it waits from its first open cell on
             if self._refused.get(name) == row.line:
                 if not column.is_text:
                     yield name, math.nan  # so that the value before does not count as the last one
