@@ -63,6 +63,17 @@ for value, last in ((9.0, 5), (1.0, 3)):
         run(text + "\nsys.exit(4)", metrics="metrics.csv")
 
 
+@pytest.mark.parametrize("first", [0, 3])
+def test_two_files_of_a_pattern_with_the_same_metric_fail_the_run(run: Run, first: int) -> None:
+    text = f"""for version, start in ((0, 0), (1, {first})):
+    folder = os.path.join(os.environ["PLAT_RUN_DIR"], "lightning_logs", f"version_{{version}}")
+    os.makedirs(folder)
+    rows = "".join(f"{{start + step}},1,{{version + step}}\\n" for step in range(3))
+    open(os.path.join(folder, "metrics.csv"), "w").write("step,epoch,loss\\n" + rows); time.sleep(.3)"""
+    with pytest.raises(RunError, match=r"the metric loss: .*version_0/metrics.csv and .*version_1/metrics.csv"):
+        run(text, metrics="lightning_logs/*/metrics.csv")
+
+
 def test_a_csv_file_that_gets_columns_and_a_column_that_is_no_number(run: Run) -> None:
     text = """path = os.path.join(os.environ["PLAT_RUN_DIR"], "metrics.csv")
 for text in ("step,train,r\\n1,2.5,1\\n", "acc,step,train,r\\n,1,2.5,1\\n0.5,2,2.25,12%\\n"):

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from plat.errors import RunError
 from plat.trainer.script.readers.content import Content
 from plat.trainer.script.readers.csv_metrics import CsvMetrics
-from plat.trainer.script.readers.logged import Logged, Look, Refuse, same
+from plat.trainer.script.readers.logged import STEPS, Logged, Look, Refuse, same
 from plat.trainer.script.readers.objects import Objects
 
 CSV = (".csv", ".tsv")
@@ -135,7 +135,10 @@ class MetricsFile:
 
 
 class MetricsFiles:
-    """All files below a folder whose paths match a pattern, such as `*/metrics.csv`. A value counts once."""
+    """All files below a folder whose paths match a pattern, such as `*/metrics.csv`. A value counts once.
+
+    Two of them may have the same metric if one has all values of the other, as states of HF's Trainer.
+    """
 
     def __init__(self, folder: Path, pattern: str, make: Callable[[Path, Known], MetricsFile]) -> None:
         self._folder, self._pattern, self._make = folder, pattern, make
@@ -143,12 +146,24 @@ class MetricsFiles:
         self._known: Known = {}
 
     def new(self, is_last: bool = False) -> Iterator[Logged]:
-        """Yield the metrics since the last call, of one file after the other."""
+        """Yield the metrics since the last call, of one file after the other.
+
+        Raises RunError if two files have a metric with other values, as those of two trainings.
+        """
         exact = self._folder / self._pattern
         for path in [exact] if exact.exists() else sorted(self._folder.glob(self._pattern)):
             if path not in self._files:
                 self._files[path] = self._make(path, self._known)
-            yield from self._files[path].new(is_last)
+            for logged in self._files[path].new(is_last):
+                self._check(path, logged.metrics)
+                yield logged
+
+    def _check(self, path: Path, metrics: Iterable[str]) -> None:
+        for other, name in ((each, name) for each in self._files if each != path for name in metrics):
+            few, many = sorted((self._files[each].values.get(name, {}) for each in (path, other)), key=len)
+            if name not in STEPS and not all(same(many.get(step), value) for step, value in few.items()):
+                fix = "name one file with script.metrics, or give their metrics names of their own"
+                raise RunError(f"two files have the metric {name}: {other} and {path}", fix=fix)
 
 
 def _document(text: str) -> list[Mapping[str, Any]]:
