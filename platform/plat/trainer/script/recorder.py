@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from plat.errors import RunError
 from plat.trainer.api import RunIO
 from plat.trainer.script.readers.logged import Logged, same
+from plat.trainer.script.readers.text import WORDS
 
 FIX = "let steps rise; a script that starts again resumes from PLAT_CHECKPOINT_DIR"
 STEPS, WAITING = "steps", "waiting"  # in the meta of a checkpoint
@@ -110,12 +111,19 @@ class Recorder:
         if logged.look == "first":
             by = self._counters.get(name, logged.counter)
             how = "" if by == logged.counter else f", which it logs by {by} and by {logged.counter}"
-            raise RunError(f"the script logged step {logged.step} after step {newest.step} of {name}{how}", fix=FIX)
+            outer = next((each for each in logged.metrics if self._has_risen(each, logged)), "")
+            fix = f"steps begin anew in each {outer}: script.step: {outer.lower()}" if outer else FIX
+            raise RunError(f"the script logged step {logged.step} after step {newest.step} of {name}{how}", fix=fix)
         if logged.look == "found":
             self._io.log(logged.step, {name: value}, late=True)
             return
         what = f"{name} at step {logged.step} was shown with another value later ({value:g}); the first one is kept"
         self._contradicted.setdefault(name, what)
+
+    def _has_risen(self, name: str, logged: Logged) -> bool:
+        """Return True for a metric that could count steps and has a higher value than before."""
+        before = self._waiting.get(name)
+        return name.lower() in WORDS and before is not None and logged.metrics[name] > before.value
 
     def _write(self, names: list[str]) -> None:
         """Log the waiting values of these metrics."""

@@ -74,6 +74,15 @@ def test_two_files_of_a_pattern_with_the_same_metric_fail_the_run(run: Run, firs
         run(text, metrics="lightning_logs/*/metrics.csv")
 
 
+def test_steps_that_begin_anew_in_each_epoch(run: Run) -> None:
+    text = """for epoch in (1, 2):
+    for step in (100, 200): print(f"Epoch [{epoch}/2], Step [{step}/200], Loss: {epoch + step / 1000}")"""
+    with pytest.raises(RunError, match="step 100 after step 200") as error:
+        run(text, metrics="text")
+    assert error.value.fix == "steps begin anew in each Epoch: script.step: epoch"
+    assert run(text, metrics="text", step="epoch")[0]["Loss"] == {1: 1.2, 2: 2.2}
+
+
 def test_a_csv_file_that_gets_columns_and_a_column_that_is_no_number(run: Run) -> None:
     text = """path = os.path.join(os.environ["PLAT_RUN_DIR"], "metrics.csv")
 for text in ("step,train,r\\n1,2.5,1\\n", "acc,step,train,r\\n,1,2.5,1\\n0.5,2,2.25,12%\\n"):

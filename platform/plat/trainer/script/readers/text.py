@@ -12,7 +12,7 @@ import re
 import time
 from collections.abc import Iterator
 
-from plat.trainer.script.readers.logged import STEPS, Logged, Look, Refuse, step_names
+from plat.trainer.script.readers.logged import LONGEST_MESSAGE, STEPS, Logged, Look, Refuse, step_names
 from plat.trainer.script.readers.objects import Objects
 
 WORDS = (*STEPS, "iter", "episode", "update", "round")  # what counts steps in a text
@@ -31,6 +31,9 @@ STAMP = re.compile(
 )
 LEVEL = re.compile(r"\b(?:DEBUG|INFO|WARNING|ERROR)\b(?::[\w.]+(?=:))?:?")  # `INFO`, `INFO:root:`
 BETWEEN = re.compile(r"[|;\t\[\]{}<>]|(?<!\d),|,(?!\d)|\s-\s|(?<=\d)\s*:\s|:\s+(?=[A-Za-z])|(?<=\s)[()]|[()](?=\s|$)")
+METRIC = re.compile(
+    rf"(?i)(?<![a-z])(?:loss|acc|accuracy|score|reward|return|perplexity|bleu|f1)(?:\s*[:=]\s*|\s+){NUMBER}"
+)
 BARE = re.compile(r"(?<![\w'\"])([-+]?)(nan|NaN|inf|Infinity)(?![\w'\"])")
 WRAPPED = re.compile(r"\b(?:np|numpy|torch)?\.?(?:float|int|bfloat|uint)\d*\(([^()]*)\)|\btensor\(([^(),]*)[^()]*\)")
 
@@ -44,7 +47,8 @@ class Text:
     """The metrics in lines of text. `step`: the word that counts steps; "": the first of WORDS that a line has."""
 
     def __init__(self, step: str, refuse: Refuse, first: int = 1) -> None:
-        self._words = step_names(step) if step else WORDS
+        self._words, self._refuse = step_names(step) if step else WORDS, refuse
+        self._left_out = self._early = ""  # the first line with a metric and no step; one that waits for lines with it
         self._dicts = Objects(step, refuse, "the output", first=first, fraction=True)
         self._alone = Objects("\n", refuse, "the output", first=first)  # lines without a step, until there is one
         self._newest: tuple[str, int] | None = None
@@ -60,8 +64,11 @@ class Text:
         if (title := TITLE.match(text)) and (word := self._word(title["word"])):
             self._title = self._newest = word, int(title["step"])
             return
-        found = dict(pairs(text))
-        steps = {word: name for name in found if (word := self._word(name))}
+        found: dict[str, float] = {}
+        for name, value in pairs(text):
+            found[name] = found.get(name, value) if self._word(name) else value  # of several steps the first
+        exact = {name.lower(): name for name in reversed(found) if name.lower() in self._words}
+        steps = exact or {word: name for name in reversed(found) if (word := self._word(name))}
         word = next((word for word in self._words if word in steps), "")
         if word and float(found[steps[word]]).is_integer() and found[steps[word]] >= 0:
             self._newest = word, int(found.pop(steps[word]))
@@ -69,8 +76,10 @@ class Text:
         elif self._title and found:
             counted = self._title
         elif not ALONE.fullmatch(text) or not found:
+            self._left_out = self._left_out or (text if METRIC.search(text) else "")
             return
         elif self._newest is None:
+            self._early = self._early or (text if METRIC.search(text) else "")
             yield from self._alone.of_values(found, at)
             return
         else:
@@ -83,6 +92,9 @@ class Text:
         yield from self._dicts.end()
         if self._newest is None:
             yield from self._alone.end()
+        if line := self._left_out or (self._early if self._newest else ""):
+            what = f"a line with a metric has no step and is left out: {line[:LONGEST_MESSAGE]!r}"
+            self._refuse(what, "the output", "print the step in each such line, or use script.patterns")
 
     def _word(self, name: str) -> str:
         """Return the word of a name that counts steps, such as `epoch` of `Train_Epoch`, "" without one."""
