@@ -100,6 +100,7 @@ def test_configs_beside_the_files_and_runs_without_seed_or_step(plat, project, s
         ({}, ["no.csv"], "there is no such file"),
         ({"a/x.txt": ""}, ["a"], "the folder has no CSV file"),
         ({"a.csv": ""}, ["a.csv"], "the file has no rows"),
+        ({"a.csv": "1,0.5\n2,0.4\n"}, ["a.csv"], "the first line must name the columns.*a.csv:1"),
         ({"a.csv": "lr;loss\n1;2\n"}, ["a.csv"], r"which columns are axes.*columns: lr, loss"),
         ({"a.csv": "lr;loss\n1;2;3\n"}, ["a.csv"], r"3 cells, and the header has 2.*a.csv:2.*separated by ';'"),
         ({"a.csv": "lr,loss\n1,0.5\n1,12%\n"}, ["a.csv", "--axes", "lr"], r"loss has numbers, and here '12%'.*a.csv:3"),

@@ -15,7 +15,7 @@ from plat.errors import RunError
 from plat.trainer.script.readers.content import Content
 from plat.trainer.script.readers.csv_metrics import CsvMetrics
 from plat.trainer.script.readers.logged import STEPS, Logged, Look, Refuse, same
-from plat.trainer.script.readers.objects import Objects
+from plat.trainer.script.readers.objects import Objects, objects_in
 
 CSV = (".csv", ".tsv")
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
@@ -171,7 +171,7 @@ def _document(text: str) -> list[Mapping[str, Any]]:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
-        return []
+        return [*objects_in(text)]
     if isinstance(value, Mapping):
         value = value["log_history"] if isinstance(value.get("log_history"), list) else [value]
     return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []

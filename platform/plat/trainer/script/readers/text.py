@@ -7,13 +7,13 @@ A line counts if it has a step, or if it follows a line that has nothing else, s
 from __future__ import annotations
 
 import ast
-import json
 import re
 import time
 from collections.abc import Iterator
+from typing import Any
 
 from plat.trainer.script.readers.logged import LONGEST_MESSAGE, STEPS, Logged, Look, Refuse, step_names
-from plat.trainer.script.readers.objects import Objects
+from plat.trainer.script.readers.objects import Objects, objects_in
 
 WORDS = (*STEPS, "iter", "episode", "update", "round")  # what counts steps in a text
 LONGEST = 4096  # characters of a line
@@ -57,8 +57,9 @@ class Text:
     def read(self, line: str, at: float | None = None, look: Look = "first") -> Iterator[Logged]:
         """Yield the metrics of a line without its end. `look`: "changed" for a piece of a progress bar."""
         text = plain(line)[:LONGEST]
-        if "{" in text and (values := _dict(text)):
-            yield from self._dicts.of_values(values, at)
+        if "{" in text and (found_dicts := _dicts(text)):
+            for values in found_dicts:
+                yield from self._dicts.of_values(values, at)
             return
         text = LEVEL.sub(" ", STAMP.sub(" ", text)).strip()
         if (title := TITLE.match(text)) and (word := self._word(title["word"])):
@@ -111,16 +112,13 @@ def pairs(text: str) -> Iterator[tuple[str, float]]:
                 yield re.sub(r"\s+", "_", name), float(number.replace(",", ""))
 
 
-def _dict(text: str) -> dict[str, object] | None:
-    """Return the dict of Python or JSON in a line, None if there is none."""
+def _dicts(text: str) -> list[dict[str, Any]]:
+    """Return the dict of Python, or those of JSON, in a line."""
     body = WRAPPED.sub(lambda match: match[1] or match[2] or "", text[text.index("{") : text.rfind("}") + 1])
-    try:
-        value = json.loads(body)
-        return value if isinstance(value, dict) else None
-    except (ValueError, RecursionError):
-        pass
+    if found := objects_in(body):
+        return found
     try:
         value = ast.literal_eval(BARE.sub(r"'\1\2'", body))
     except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
-        return None
-    return value if isinstance(value, dict) else None
+        return []
+    return [value] if isinstance(value, dict) else []

@@ -250,6 +250,22 @@ def test_a_line_that_cannot_be_read_is_named_and_others_are_read(tmp_path: Path,
     assert reading.curves()["a"][2] == 2.0 and any(each.endswith(says) for each in reading.refused)
 
 
+@pytest.mark.parametrize("text", ["1,0.5\n2,0.4\n", ",0,1\n1,2,3\n", "1;0,5;adam\n2;0,4;sgd\n"])
+def test_a_file_without_a_header_is_refused(tmp_path: Path, text: str) -> None:
+    reading = whole(tmp_path / "m.csv", text)
+    assert reading.found == [] and len(reading.refused) == 1
+    assert "m.csv:1: the first line must name the columns, and begins with the number" in reading.refused[0]
+    assert whole(tmp_path / "n.csv", "step,0.1,0.9\n1,2,3\n").curves() == {"0.1": {1: 2.0}, "0.9": {1: 3.0}}
+
+
+@pytest.mark.parametrize("name", ["m.jsonl", "m.json"])
+def test_several_objects_on_one_line_are_read(tmp_path: Path, name: str) -> None:
+    two = '{"step": 1, "loss": 0.5}{"step": 2, "loss": 0.25}\n'
+    assert whole(tmp_path / name, two).curves() == {"loss": {1: 0.5, 2: 0.25}}
+    assert whole(tmp_path / name, two * 2).curves() == {"loss": {1: 0.5, 2: 0.25}}
+    assert whole(tmp_path / name, '{"step": 1, "loss": 0.5}{"step": 2, "lo\n').curves() == {}
+
+
 def test_columns_that_count_in_their_own_way(tmp_path: Path) -> None:
     reading = whole(tmp_path / "m.csv", "step,epoch,loss,val\n10,,0.5,\n20,,0.4,\n,1,,0.7\n30,2,0.3,\n")
     assert [(logged.counter, logged.step) for logged in reading.found] == [

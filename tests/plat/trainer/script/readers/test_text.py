@@ -123,6 +123,10 @@ def test_a_line_with_a_metric_and_no_step_is_quoted_once(lines: list[str], says:
     assert notes == [f"{what}: {line}; {fix}" for line in says]
 
 
+def test_several_objects_on_one_line() -> None:
+    assert read('x {"step": 1, "a": 1} {"step": 2, "a": 2}') == [("step", 1, {"a": 1.0}), ("step", 2, {"a": 2.0})]
+
+
 def test_the_word_of_the_step_can_be_chosen() -> None:
     assert read("epoch 2 step 5 loss 1", step="epoch") == [("epoch", 2, {"step": 5.0, "loss": 1.0})]
 
