@@ -6,6 +6,7 @@ step, or until the script has ended. A checkpoint keeps what waits, so that a re
 
 from __future__ import annotations
 
+import math
 from collections import Counter, deque
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -111,7 +112,9 @@ class Recorder:
         if logged.look == "first":
             by = self._counters.get(name, logged.counter)
             how = "" if by == logged.counter else f", which it logs by {by} and by {logged.counter}"
-            outer = next((each for each in logged.metrics if self._has_risen(each, logged)), "")
+            never = Newest(0, math.inf)
+            risen = (each for each, newer in logged.metrics.items() if newer > self._waiting.get(each, never).value)
+            outer = next((each for each in risen if each.lower() in WORDS), "")
             fix = f"steps begin anew in each {outer}: script.step: {outer.lower()}" if outer else FIX
             raise RunError(f"the script logged step {logged.step} after step {newest.step} of {name}{how}", fix=fix)
         if logged.look == "found":
@@ -119,11 +122,6 @@ class Recorder:
             return
         what = f"{name} at step {logged.step} was shown with another value later ({value:g}); the first one is kept"
         self._contradicted.setdefault(name, what)
-
-    def _has_risen(self, name: str, logged: Logged) -> bool:
-        """Return True for a metric that could count steps and has a higher value than before."""
-        before = self._waiting.get(name)
-        return name.lower() in WORDS and before is not None and logged.metrics[name] > before.value
 
     def _write(self, names: list[str]) -> None:
         """Log the waiting values of these metrics."""

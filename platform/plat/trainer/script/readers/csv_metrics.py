@@ -74,23 +74,20 @@ class CsvMetrics:
         return found or [name for name in self.table.header if name == OF_SB3]
 
     def _step(self, row: Row, counter: str, is_last: bool) -> int | None:
-        stated, is_open = self._number(row, counter, is_last)
-        if is_open:
-            return None
-        if stated is None:
+        stated = self._number(row, counter, is_last)
+        if stated is None and self._met.get(counter, point) is not None:
             what = f"the step {counter} is {row.cells[counter]!r}, which is no number"
             self._refuse(what, f"{self.table.place}:{row.line}", "correct it, or name another column of steps")
-            return None
-        return whole(counter, row.cells[counter], stated, f"{self.table.place}:{row.line}")
+        where = f"{self.table.place}:{row.line}"
+        return None if stated is None else whole(counter, row.cells[counter], stated, where)
 
     def learn(self, rows: Sequence[Row]) -> None:
         """Learn the types of columns from rows, all of which `of_rows` gets."""
-        steps = self.counters()[:1]
         for row in rows:
-            self._learn(row, steps)
+            self._learn(row, self.counters()[:1])
         proven = {column.fitting[0] for column in self._columns.values() if len(column.fitting) == 1}
-        is_open = len(proven) > 1 or (self.table.separator == ";" and not proven)
-        self._shared = None if is_open else proven.pop() if proven else point
+        unproven = None if self.table.separator == ";" else point
+        self._shared = unproven if not proven else proven.pop() if len(proven) == 1 else None
         self.is_outdated |= any(self._dialect(name) is not read for name, read in self._met.items())
 
     def _learn(self, row: Row, steps: Sequence[str]) -> None:
@@ -112,34 +109,26 @@ class CsvMetrics:
             self._refuse(what, f"{self.table.place}:{row.line}", FIX)
 
     def _dialect(self, name: str) -> Dialect | None:
-        fitting = self._columns[name].fitting
-        return fitting[0] if len(fitting) == 1 else self._shared
+        return self._shared if len(fitting := self._columns[name].fitting) > 1 else fitting[0]
 
-    def _number(self, row: Row, name: str, is_last: bool) -> tuple[float | None, bool]:
-        """Return the number of a cell, and whether it is open which one it is."""
-        text = row.cells[name]
-        one, other = point(text), comma(text)
+    def _number(self, row: Row, name: str, is_last: bool) -> float | None:
+        """Return the number of a cell; None for a text, and while it is open which number it is."""
+        one, other = point(text := row.cells[name]), comma(text)
         if one is None or other is None or same(one, other):
-            return other if one is None else one, False
+            return other if one is None else one
         read = self._met[name] = self._dialect(name)
         if read is None and is_last and self._refused.setdefault(name, row.line) == row.line:
             what = f"{text!r} in the column {name} is {one} or {other}, and no cell shows which: it is not read"
             self._refuse(what, f"{self.table.place}:{row.line}", "write a decimal point, and nothing between thousands")
-        return (None, True) if read is None else (read(text), False)
+        return read(text) if read else None
 
     def _metrics(self, row: Row, counter: str, is_last: bool) -> Iterator[tuple[str, float]]:
         for name, text in row.cells.items():
-            column = self._columns[name]
-            if name in self.left_out or name == counter or row.line > self._refused.get(name, row.line):
-                continue
-            if self._met.get(name, point) is None:
-                continue  # it waits from its first open cell on
+            is_left_out = name in self.left_out or name == counter or row.line > self._refused.get(name, row.line)
+            if is_left_out or self._columns[name].is_text or self._met.get(name, point) is None:
+                continue  # also what follows an open cell
+            value = None if text in MISSING else self._number(row, name, is_last)
             if self._refused.get(name) == row.line:
-                if not column.is_text:
-                    yield name, math.nan  # so that the value before does not count as the last one
-                continue
-            value, is_open = (None, False) if column.is_text or text in MISSING else self._number(row, name, is_last)
-            if is_open and is_last:
-                yield name, math.nan
+                yield name, math.nan  # so that the value before does not count as the last one
             elif value is not None:
                 yield name, value

@@ -69,10 +69,7 @@ class MetricsFile:
         self._is_document = False  # what a .json file has
 
     def new(self, is_last: bool = False) -> Iterator[Logged]:
-        """Yield the metrics since the last call. A line without an end waits, unless `is_last`.
-
-        Raises RunError if the file of a script that has ended ends at a lower step than it did before.
-        """
+        """Yield the metrics since the last call. A line without an end waits, unless `is_last`. Raises RunError."""
         if self._path.suffix == ".json":
             whole = self._content.changed(is_last)
             self._is_document = self._is_document if not whole else not _is_lines(whole)
@@ -135,10 +132,7 @@ class MetricsFile:
 
 
 class MetricsFiles:
-    """All files below a folder whose paths match a pattern, such as `*/metrics.csv`. A value counts once.
-
-    Two of them may have the same metric if one has all values of the other, as states of HF's Trainer.
-    """
+    """All files below a folder whose paths match a pattern, such as `*/metrics.csv`. A value counts once."""
 
     def __init__(self, folder: Path, pattern: str, make: Callable[[Path, Known], MetricsFile]) -> None:
         self._folder, self._pattern, self._make = folder, pattern, make
@@ -146,10 +140,7 @@ class MetricsFiles:
         self._known: Known = {}
 
     def new(self, is_last: bool = False) -> Iterator[Logged]:
-        """Yield the metrics since the last call, of one file after the other.
-
-        Raises RunError if two files have a metric with other values, as those of two trainings.
-        """
+        """Yield the metrics since the last call, of one file after the other. Raises RunError (`_check`)."""
         exact = self._folder / self._pattern
         for path in [exact] if exact.exists() else sorted(self._folder.glob(self._pattern)):
             if path not in self._files:
@@ -159,6 +150,7 @@ class MetricsFiles:
                 yield logged
 
     def _check(self, path: Path, metrics: Iterable[str]) -> None:
+        """Raise RunError if another file has one of the metrics, and neither has all values of the other."""
         for other, name in ((each, name) for each in self._files if each != path for name in metrics):
             few, many = sorted((self._files[each].values.get(name, {}) for each in (path, other)), key=len)
             if name not in STEPS and not all(same(many.get(step), value) for step, value in few.items()):

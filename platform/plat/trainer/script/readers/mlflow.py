@@ -71,8 +71,7 @@ class MlflowFile:
     def new(self, is_last: bool = False) -> Iterator[Logged]:
         """Yield the metrics since the last call, in the order in which they were logged.
 
-        A step below 0, which MLflow allows, is 0. Raises RunError if two runs have the same metric, and at the last
-        call if the store cannot be read.
+        A step below 0, which MLflow allows, is 0. Raises RunError for a metric of two runs, or no store at the end.
         """
         try:
             rows = self._rows()

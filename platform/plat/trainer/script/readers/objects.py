@@ -6,6 +6,7 @@ is no metrics, e.g. the arguments of the script, unless no object has one: then 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Iterator, Mapping
@@ -110,13 +111,11 @@ class Objects:
 def objects_in(text: str) -> list[dict[str, Any]]:
     """Return the JSON objects of a text that has nothing else, [] for any other."""
     found, rest = list[dict[str, Any]](), text.strip()
-    while rest.startswith("{"):
-        try:
+    with contextlib.suppress(ValueError, RecursionError):
+        while rest.startswith("{"):
             values, end = json.JSONDecoder().raw_decode(rest)
-        except (ValueError, RecursionError):
-            return []
-        found.append(values)
-        rest = rest[end:].lstrip()
+            found.append(values)
+            rest = rest[end:].lstrip()
     return [] if rest else found
 
 

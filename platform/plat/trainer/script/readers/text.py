@@ -31,9 +31,7 @@ STAMP = re.compile(
 )
 LEVEL = re.compile(r"\b(?:DEBUG|INFO|WARNING|ERROR)\b(?::[\w.]+(?=:))?:?")  # `INFO`, `INFO:root:`
 BETWEEN = re.compile(r"[|;\t\[\]{}<>]|(?<!\d),|,(?!\d)|\s-\s|(?<=\d)\s*:\s|:\s+(?=[A-Za-z])|(?<=\s)[()]|[()](?=\s|$)")
-METRIC = re.compile(
-    rf"(?i)(?<![a-z])(?:loss|acc|accuracy|score|reward|return|perplexity|bleu|f1)(?:\s*[:=]\s*|\s+){NUMBER}"
-)
+METRIC = re.compile(rf"(?i)(?<![a-z])(loss|acc(uracy)?|score|reward|return|perplexity|bleu|f1)(\s*[:=]\s*|\s+){NUMBER}")
 BARE = re.compile(r"(?<![\w'\"])([-+]?)(nan|NaN|inf|Infinity)(?![\w'\"])")
 WRAPPED = re.compile(r"\b(?:np|numpy|torch)?\.?(?:float|int|bfloat|uint)\d*\(([^()]*)\)|\btensor\(([^(),]*)[^()]*\)")
 
