@@ -6,6 +6,7 @@ step, or until the script has ended. A checkpoint keeps what waits, so that a re
 
 from __future__ import annotations
 
+import math
 from collections import Counter, deque
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 from plat.errors import RunError
 from plat.trainer.api import RunIO
 from plat.trainer.script.readers.logged import Logged, same
+from plat.trainer.script.readers.text import WORDS
 
 FIX = "let steps rise; a script that starts again resumes from PLAT_CHECKPOINT_DIR"
 STEPS, WAITING = "steps", "waiting"  # in the meta of a checkpoint
@@ -110,7 +112,11 @@ class Recorder:
         if logged.look == "first":
             by = self._counters.get(name, logged.counter)
             how = "" if by == logged.counter else f", which it logs by {by} and by {logged.counter}"
-            raise RunError(f"the script logged step {logged.step} after step {newest.step} of {name}{how}", fix=FIX)
+            never = Newest(0, math.inf)
+            risen = (each for each, newer in logged.metrics.items() if newer > self._waiting.get(each, never).value)
+            outer = next((each for each in risen if each.lower() in WORDS), "")
+            fix = f"steps begin anew in each {outer}: script.step: {outer.lower()}" if outer else FIX
+            raise RunError(f"the script logged step {logged.step} after step {newest.step} of {name}{how}", fix=fix)
         if logged.look == "found":
             self._io.log(logged.step, {name: value}, late=True)
             return

@@ -7,6 +7,7 @@ import shlex
 import signal
 import time
 from collections.abc import Iterable
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -109,9 +110,11 @@ class Watch:
                     found = [*self.output.read(*line)]
                     self._add(found)
                     goes_on = goes_on or bool(not is_running and found and line.time > ended + PAUSE)
-                lingers = not is_running and kill_at == math.inf and not self.script.code and self._lingers(io.files)
+                was_cut_off = not is_running and bool(kill_at < math.inf or self.script.code)
+                lingers = not is_running and not was_cut_off and self._lingers(io.files)
                 for source in self.sources:
-                    self._add(source.new(is_last=not is_running))
+                    with suppress(RunError) if was_cut_off else nullcontext():  # it may have left half a file
+                        self._add(source.new(is_last=not is_running))
                 if not is_running and kill_at == math.inf:
                     self._add(self.output.end())
                 self._log(not is_running, keeps=not is_running and kill_at < math.inf)

@@ -100,6 +100,7 @@ def test_configs_beside_the_files_and_runs_without_seed_or_step(plat, project, s
         ({}, ["no.csv"], "there is no such file"),
         ({"a/x.txt": ""}, ["a"], "the folder has no CSV file"),
         ({"a.csv": ""}, ["a.csv"], "the file has no rows"),
+        ({"a.csv": "1,0.5\n2,0.4\n"}, ["a.csv"], "the first line must name the columns.*a.csv:1"),
         ({"a.csv": "lr;loss\n1;2\n"}, ["a.csv"], r"which columns are axes.*columns: lr, loss"),
         ({"a.csv": "lr;loss\n1;2;3\n"}, ["a.csv"], r"3 cells, and the header has 2.*a.csv:2.*separated by ';'"),
         ({"a.csv": "lr,loss\n1,0.5\n1,12%\n"}, ["a.csv", "--axes", "lr"], r"loss has numbers, and here '12%'.*a.csv:3"),
@@ -176,3 +177,15 @@ def test_a_spelling_that_differs_is_another_setting(plat, project, stored):
     assert plat("import", "csv", "all.csv", "--axes", "python,id", "--out", "new.yaml")[0] == 0
     ends = {label: curves["loss"][0][1] for label, curves in stored("new.yaml", "python", "id").items()}
     assert ends == {("3.1", "7"): 0.5, ("3.10", "7"): 9.5, ("3.9", "7"): 0.1, ("3.9", "007"): 4}
+
+
+def test_one_column_with_decimal_commas_decides_for_the_file(plat, project, stored):
+    Path("de.csv").write_text(
+        "lr;seed;step;ret\n0,1;0;1.000;1.020\n0,1;1;1.000;1.030\n0,2;0;1.000;990\n0,2;1;1.000;980"
+    )
+    assert plat("import", "csv", "de.csv", "--axes", "lr", "--out", "new.yaml")[0] == 0
+    found = stored("new.yaml", "seed", "lr")
+    assert sorted(curves["ret"] for curves in found.values()) == [[(1000, ret)] for ret in (980, 990, 1020, 1030)]
+    Path("open.csv").write_text("lr;ret\n1;1.020\n2;990\n")
+    code, _, err = plat("import", "csv", "open.csv", "--axes", "lr", "--out", "open.yaml")
+    assert code == 2 and re.search(r"'1.020' in the column ret is 1.02 or 1020.0.*open.csv:2", err, flags=re.S), err

@@ -52,6 +52,37 @@ for s in range(1, 6):
     assert run(text, metrics="metrics.csv")[0] == {"loss": {1: 1.0, 2: 0.5, 3: 0.3333, 4: 0.25, 5: 0.2}}
 
 
+def test_a_file_that_is_written_anew_and_shorter_fails_the_run(run: Run) -> None:
+    text = """path = os.path.join(os.environ["PLAT_RUN_DIR"], "metrics.csv")
+for value, last in ((9.0, 5), (1.0, 3)):
+    open(path, "w").write("step,loss\\n" + "".join(f"{s},{value}\\n" for s in range(1, last + 1))); time.sleep(.5)"""
+    with pytest.raises(RunError, match="loss ends at step 3, and ended at step 5 before") as error:
+        run(text, metrics="metrics.csv")
+    assert str(error.value.where).endswith("metrics.csv") and "append to the file" in str(error.value.fix)
+    with pytest.raises(RunError, match="exit code 4"):
+        run(text + "\nsys.exit(4)", metrics="metrics.csv")
+
+
+@pytest.mark.parametrize("first", [0, 3])
+def test_two_files_of_a_pattern_with_the_same_metric_fail_the_run(run: Run, first: int) -> None:
+    text = f"""for version, start in ((0, 0), (1, {first})):
+    folder = os.path.join(os.environ["PLAT_RUN_DIR"], "lightning_logs", f"version_{{version}}")
+    os.makedirs(folder)
+    rows = "".join(f"{{start + step}},1,{{version + step}}\\n" for step in range(3))
+    open(os.path.join(folder, "metrics.csv"), "w").write("step,epoch,loss\\n" + rows); time.sleep(.3)"""
+    with pytest.raises(RunError, match=r"the metric loss: .*version_0/metrics.csv and .*version_1/metrics.csv"):
+        run(text, metrics="lightning_logs/*/metrics.csv")
+
+
+def test_steps_that_begin_anew_in_each_epoch(run: Run) -> None:
+    text = """for epoch in (1, 2):
+    for step in (100, 200): print(f"Epoch [{epoch}/2], Step [{step}/200], Loss: {epoch + step / 1000}")"""
+    with pytest.raises(RunError, match="step 100 after step 200") as error:
+        run(text, metrics="text")
+    assert error.value.fix == "steps begin anew in each Epoch: script.step: epoch"
+    assert run(text, metrics="text", step="epoch")[0]["Loss"] == {1: 1.2, 2: 2.2}
+
+
 def test_a_csv_file_that_gets_columns_and_a_column_that_is_no_number(run: Run) -> None:
     text = """path = os.path.join(os.environ["PLAT_RUN_DIR"], "metrics.csv")
 for text in ("step,train,r\\n1,2.5,1\\n", "acc,step,train,r\\n,1,2.5,1\\n0.5,2,2.25,12%\\n"):

@@ -7,9 +7,9 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from copy import copy
 
-from plat.trainer.script.readers.columns import MISSING, Column
+from plat.trainer.script.readers.columns import ALMOST, MISSING, Column, Dialect, comma, point
 from plat.trainer.script.readers.csv_table import CsvTable, Row
-from plat.trainer.script.readers.logged import Logged, Refuse, number, step_names, whole
+from plat.trainer.script.readers.logged import Logged, Refuse, same, step_names, whole
 
 OF_SB3 = "time/total_timesteps"  # the step in the files of stable-baselines3's logger, which have no other
 FIX = "write numbers of one form into a column of numbers, and leave a cell without a value empty"
@@ -31,7 +31,8 @@ class CsvMetrics:
         self._steps, self._refuse, self._next = step_names(step), refuse, first
         self._columns: dict[str, Column] = {}
         self._refused: dict[str, int] = {}  # column -> the line from which on it is not read
-        self._read: set[str] = set()  # columns with values that were yielded
+        self._shared: Dialect | None = None  # that of columns that could have either
+        self._met: dict[str, Dialect | None] = {}  # such a column -> how its cells were read; None: they were not
 
     def again(self, left_out: Collection[str]) -> CsvMetrics:
         """Return a reader of rows of the same table that counts rows anew and leaves out more columns."""
@@ -41,12 +42,13 @@ class CsvMetrics:
 
     def read(self, text: str, is_last: bool = False) -> Iterator[Logged]:
         """Yield the metrics of a further part of the file (`CsvTable.rows`)."""
-        yield from self.of_rows(list(self.table.rows(text, is_last)))
+        yield from self.of_rows(list(self.table.rows(text, is_last)), is_last=is_last)
 
-    def of_rows(self, rows: Sequence[Row], keeps_empty: bool = False) -> Iterator[Logged]:
+    def of_rows(self, rows: Sequence[Row], keeps_empty: bool = False, is_last: bool = True) -> Iterator[Logged]:
         """Yield the metrics of rows. Without a column of steps, rows are counted.
 
         keeps_empty  True: also yield rows without a metric
+        is_last      False: cells whose dialect is open wait for rows that show it
 
         Raises RunError if a step is a number, but no whole one from 0 to LARGEST_STEP.
         """
@@ -57,12 +59,11 @@ class CsvMetrics:
             if counters and not counter:
                 self._refuse("the line has no step, and others have one", f"{self.table.place}:{row.line}", "")
                 continue
-            step = self._step(row, counter) if counter else self._next
+            step = self._step(row, counter, is_last) if counter else self._next
             if step is None:
                 continue
             self._next = step + 1
-            metrics = dict(self._metrics(row, counter))
-            self._read.update(metrics)
+            metrics = dict(self._metrics(row, counter, is_last))
             if metrics or keeps_empty:
                 yield Logged(step, metrics, time.time(), counter or "line")
 
@@ -72,38 +73,62 @@ class CsvMetrics:
         found = [names[name] for name in self._steps if name in names]
         return found or [name for name in self.table.header if name == OF_SB3]
 
-    def _step(self, row: Row, counter: str) -> int | None:
-        stated = number(row.cells[counter])
-        if stated is None:
+    def _step(self, row: Row, counter: str, is_last: bool) -> int | None:
+        stated = self._number(row, counter, is_last)
+        if stated is None and self._met.get(counter, point) is not None:
             what = f"the step {counter} is {row.cells[counter]!r}, which is no number"
             self._refuse(what, f"{self.table.place}:{row.line}", "correct it, or name another column of steps")
-            return None
-        return whole(counter, row.cells[counter], stated, f"{self.table.place}:{row.line}")
+        where = f"{self.table.place}:{row.line}"
+        return None if stated is None else whole(counter, row.cells[counter], stated, where)
 
     def learn(self, rows: Sequence[Row]) -> None:
         """Learn the types of columns from rows, all of which `of_rows` gets."""
         for row in rows:
             self._learn(row, self.counters()[:1])
+        proven = {column.fitting[0] for column in self._columns.values() if len(column.fitting) == 1}
+        unproven = None if self.table.separator == ";" else point
+        self._shared = unproven if not proven else proven.pop() if len(proven) == 1 else None
+        self.is_outdated |= any(self._dialect(name) is not read for name, read in self._met.items())
 
     def _learn(self, row: Row, steps: Sequence[str]) -> None:
         for name, text in row.cells.items():
-            if name in self.left_out or name in self._refused or name in steps:
+            if name in self._refused:
                 continue
-            column = self._columns.setdefault(name, Column(self.table.separator))
-            before = column.dialect
-            if not column.add(text):
-                self._refused[name] = row.line
+            column = self._columns.setdefault(name, Column())
+            is_first, fits = column.is_empty, column.add(text)
+            if name in self.left_out or name in steps:
+                continue  # its numbers show the dialect of others
+            if not fits:
                 kind = "texts" if column.is_text else "numbers"
                 what = f"the column {name} has {kind}, and here {text!r}: it is not read from here on"
-                self._refuse(what, f"{self.table.place}:{row.line}", FIX)
-            self.is_outdated |= column.dialect is not before and name in self._read
-
-    def _metrics(self, row: Row, counter: str) -> Iterator[tuple[str, float]]:
-        for name, text in row.cells.items():
-            column = self._columns.get(name)
-            if column is None or name == counter or row.line > self._refused.get(name, row.line):
+            elif is_first and column.is_text and ALMOST.fullmatch(text):
+                what = f"the column {name} is not read: {text!r} is no number"
+            else:
                 continue
-            if self._refused.get(name) == row.line and not column.is_text:
+            self._refused[name] = row.line
+            self._refuse(what, f"{self.table.place}:{row.line}", FIX)
+
+    def _dialect(self, name: str) -> Dialect | None:
+        return self._shared if len(fitting := self._columns[name].fitting) > 1 else fitting[0]
+
+    def _number(self, row: Row, name: str, is_last: bool) -> float | None:
+        """Return the number of a cell; None for a text, and while it is open which number it is."""
+        one, other = point(text := row.cells[name]), comma(text)
+        if one is None or other is None or same(one, other):
+            return other if one is None else one
+        read = self._met[name] = self._dialect(name)
+        if read is None and is_last and self._refused.setdefault(name, row.line) == row.line:
+            what = f"{text!r} in the column {name} is {one} or {other}, and no cell shows which: it is not read"
+            self._refuse(what, f"{self.table.place}:{row.line}", "write a decimal point, and nothing between thousands")
+        return read(text) if read else None
+
+    def _metrics(self, row: Row, counter: str, is_last: bool) -> Iterator[tuple[str, float]]:
+        for name, text in row.cells.items():
+            is_left_out = name in self.left_out or name == counter or row.line > self._refused.get(name, row.line)
+            if is_left_out or self._columns[name].is_text or self._met.get(name, point) is None:
+                continue  # also what follows an open cell
+            value = None if text in MISSING else self._number(row, name, is_last)
+            if self._refused.get(name) == row.line:
                 yield name, math.nan  # so that the value before does not count as the last one
-            elif (value := column.number(text)) is not None and self._refused.get(name) != row.line:
+            elif value is not None:
                 yield name, value

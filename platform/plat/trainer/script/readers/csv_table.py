@@ -94,6 +94,10 @@ class CsvTable:
         return known > 0 and 2 * known >= len(self._known) and all(number(cell) is None for cell in cells if cell)
 
     def _set_header(self, cells: list[str], line: int) -> None:
+        if not self._all and number(begin := next(filter(None, cells), "")) is not None:
+            what = f"the first line must name the columns, and begins with the number {begin}"
+            self._refuse(what, f"{self.place}:{line}", FIX)
+            cells = [""] * len(cells)  # no names
         twice = {name for name in cells if cells.count(name) > 1 and not INDEX.fullmatch(name)}
         for name in sorted(twice):
             self._refuse(f"two columns are called {name!r}", f"{self.place}:{line}", "rename one")

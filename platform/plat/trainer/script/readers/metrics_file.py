@@ -11,13 +11,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from plat.errors import RunError
 from plat.trainer.script.readers.content import Content
 from plat.trainer.script.readers.csv_metrics import CsvMetrics
-from plat.trainer.script.readers.logged import Logged, Look, Refuse, same
-from plat.trainer.script.readers.objects import Objects
+from plat.trainer.script.readers.logged import STEPS, Logged, Look, Refuse, same
+from plat.trainer.script.readers.objects import Objects, objects_in
 
 CSV = (".csv", ".tsv")
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
+ANEW = "append to the file, or write all rows again; a training that starts again in one run needs a file of its own"
 Known = dict[int, dict[str, float]]  # step -> metric -> value
 
 
@@ -50,7 +52,7 @@ class JsonLines:
 
 
 class MetricsFile:
-    """The metrics in a file.
+    """The metrics in a file. `values`: metric -> step -> the newest value that it has shown.
 
     step      the name of the step; "": the usual ones
     refuse    says what cannot be read
@@ -62,16 +64,17 @@ class MetricsFile:
         self._path, self._step, self._refuse, self._options = path, step, refuse, options
         self._content = Content(path)
         self._known: Known = {} if known is None else known
+        self.values: dict[str, dict[int, float]] = {}
         self._parser = self._made(False)
         self._is_document = False  # what a .json file has
 
     def new(self, is_last: bool = False) -> Iterator[Logged]:
-        """Yield the metrics since the last call. A line without an end waits, unless `is_last`."""
+        """Yield the metrics since the last call. A line without an end waits, unless `is_last`. Raises RunError."""
         if self._path.suffix == ".json":
             whole = self._content.changed(is_last)
             self._is_document = self._is_document if not whole else not _is_lines(whole)
             if self._is_document:
-                yield from self._compared(self._made(True).read(_text(whole, self._path, self._refuse)))
+                yield from self._compared(self._made(True).read(_text(whole, self._path, self._refuse)), is_last)
                 return
         is_anew, data = self._content.read()
         while data:
@@ -85,7 +88,8 @@ class MetricsFile:
                 self._content.begin_again()
             is_anew, data = self._content.read()
         if is_last and (data := self._content.whole()):
-            yield from self._compared(self._made(False).read(_text(data, self._path, self._refuse), is_last=True))
+            found = self._made(False).read(_text(data, self._path, self._refuse), is_last=True)
+            yield from self._compared(found, is_last=True)
 
     def _made(self, is_document: bool) -> Parser:
         if self._path.suffix in CSV:
@@ -95,19 +99,25 @@ class MetricsFile:
     def _fresh(self, found: Iterable[Logged]) -> Iterator[Logged]:
         """Yield what is not known, as the script logged it."""
         for logged in found:
+            for name, value in logged.metrics.items():
+                self.values.setdefault(name, {})[logged.step] = value
             before = self._known.setdefault(logged.step, {})
             metrics = {name: value for name, value in logged.metrics.items() if not same(before.get(name), value)}
             before.update(metrics)
             if metrics:
                 yield logged._replace(metrics=metrics)
 
-    def _compared(self, found: Iterable[Logged]) -> Iterator[Logged]:
+    def _compared(self, found: Iterable[Logged], is_last: bool = False) -> Iterator[Logged]:
         """Yield what a file that is read again has and that is not known: of a step, its last values alone."""
         last: dict[tuple[str, int], Logged] = {}
         for logged in found:
             before = last.get((logged.counter, logged.step), logged)
             last[logged.counter, logged.step] = logged._replace(metrics={**before.metrics, **logged.metrics})
+        ends: dict[str, int] = {}
         for (_, step), logged in last.items():
+            for name, value in logged.metrics.items():
+                self.values.setdefault(name, {})[step] = value
+                ends[name] = max(step, ends.get(name, 0))
             before_it = self._known.get(step, {})
             kinds: dict[Look, dict[str, float]] = {"changed": {}, "found": {}}
             for name, value in logged.metrics.items():
@@ -115,6 +125,10 @@ class MetricsFile:
                     kinds["changed" if name in before_it else "found"][name] = value
             for look, metrics in kinds.items():
                 yield from self._fresh([logged._replace(metrics=metrics, look=look)])
+        for name, end in ends.items():
+            if is_last and end < (top := max(self.values[name])):
+                what = f"the file was written anew: {name} ends at step {end}, and ended at step {top} before"
+                raise RunError(what, where=str(self._path), fix=ANEW)
 
 
 class MetricsFiles:
@@ -126,12 +140,22 @@ class MetricsFiles:
         self._known: Known = {}
 
     def new(self, is_last: bool = False) -> Iterator[Logged]:
-        """Yield the metrics since the last call, of one file after the other."""
+        """Yield the metrics since the last call, of one file after the other. Raises RunError (`_check`)."""
         exact = self._folder / self._pattern
         for path in [exact] if exact.exists() else sorted(self._folder.glob(self._pattern)):
             if path not in self._files:
                 self._files[path] = self._make(path, self._known)
-            yield from self._files[path].new(is_last)
+            for logged in self._files[path].new(is_last):
+                self._check(path, logged.metrics)
+                yield logged
+
+    def _check(self, path: Path, metrics: Iterable[str]) -> None:
+        """Raise RunError if another file has one of the metrics, and neither has all values of the other."""
+        for other, name in ((each, name) for each in self._files if each != path for name in metrics):
+            few, many = sorted((self._files[each].values.get(name, {}) for each in (path, other)), key=len)
+            if name not in STEPS and not all(same(many.get(step), value) for step, value in few.items()):
+                fix = "name one file with script.metrics, or give their metrics names of their own"
+                raise RunError(f"two files have the metric {name}: {other} and {path}", fix=fix)
 
 
 def _document(text: str) -> list[Mapping[str, Any]]:
@@ -139,7 +163,7 @@ def _document(text: str) -> list[Mapping[str, Any]]:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
-        return []
+        return [*objects_in(text)]
     if isinstance(value, Mapping):
         value = value["log_history"] if isinstance(value.get("log_history"), list) else [value]
     return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []

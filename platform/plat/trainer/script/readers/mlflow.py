@@ -21,7 +21,8 @@ NAME = "mlflow.db"
 LARGEST = 1.7976931348623157e308  # MLflow stores it for infinity
 BUSY = 5.0  # seconds to wait for a writer
 # Rows have the order in which they were logged. Nested runs, such as trials of a search in the script, are left out.
-ROWS = """SELECT m.rowid, m.key, m.value, m.is_nan, m.step, m.timestamp FROM metrics m WHERE m.rowid > ? AND NOT EXISTS
+ROWS = """SELECT m.rowid, m.key, m.value, m.is_nan, m.step, m.timestamp, r.name || ' (' || r.run_uuid || ')'
+    FROM metrics m JOIN runs r ON r.run_uuid = m.run_uuid WHERE m.rowid > ? AND NOT EXISTS
     (SELECT 1 FROM tags t WHERE t.run_uuid = m.run_uuid AND t.key = 'mlflow.parentRunId') ORDER BY m.rowid"""
 MAKE = """import sys
 from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
@@ -65,11 +66,12 @@ class MlflowFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._row = 0  # the newest that was read
+        self._owners: dict[str, str] = {}  # metric -> the run of MLflow that has it
 
     def new(self, is_last: bool = False) -> Iterator[Logged]:
         """Yield the metrics since the last call, in the order in which they were logged.
 
-        A step below 0, which MLflow allows, is 0. Raises RunError at the last call if the store cannot be read.
+        A step below 0, which MLflow allows, is 0. Raises RunError for a metric of two runs, or no store at the end.
         """
         try:
             rows = self._rows()
@@ -78,12 +80,15 @@ class MlflowFile:
                 return  # the next call reads them
             fix = "let the script log to the MLFLOW_TRACKING_URI that it gets"
             raise RunError(f"the metrics of MLflow cannot be read: {error}", where=str(self._path), fix=fix) from error
-        for row, key, value, is_nan, step, milliseconds in rows:
+        for row, key, value, is_nan, step, milliseconds, run in rows:
             self._row = row
+            if (owner := self._owners.setdefault(key, run)) != run:
+                fix = "log into one run of MLflow, or start the others with nested=True, which plat leaves out"
+                raise RunError(f"two runs of MLflow have the metric {key}: {owner} and {run}", fix=fix)
             number = math.nan if is_nan else math.copysign(math.inf, value) if abs(value) >= LARGEST else value
             yield Logged(max(0, step), {key: number}, milliseconds / 1000, key)
 
-    def _rows(self) -> list[tuple[int, str, float, int, int, int]]:
+    def _rows(self) -> list[tuple[int, str, float, int, int, int, str]]:
         address = f"file:{quote(str(self._path))}?mode=ro"
         with contextlib.closing(sqlite3.connect(address, uri=True, timeout=BUSY)) as database:
             return database.execute(ROWS, (self._row,)).fetchall()

@@ -6,6 +6,7 @@ is no metrics, e.g. the arguments of the script, unless no object has one: then 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Iterator, Mapping
@@ -38,14 +39,9 @@ class Objects:
         self._has_step = self._is_counted = False
 
     def of_line(self, line: str | bytes, at: float | None = None) -> Iterator[Logged]:
-        """Yield the metrics of a line that is a JSON object; any other line has none."""
-        if line.strip()[:1] not in (b"{", "{"):
-            return
-        try:
-            values = json.loads(line)
-        except (ValueError, RecursionError):
-            return
-        yield from self.of_values(values, at)
+        """Yield the metrics of a line of JSON objects, as several processes may print them; any other line has none."""
+        for values in objects_in(line if isinstance(line, str) else line.decode("utf-8", "replace")):
+            yield from self.of_values(values, at)
 
     def of_values(self, values: Mapping[str, Any], at: float | None = None) -> Iterator[Logged]:
         """Yield the metrics among these values, and those before them that waited.
@@ -110,6 +106,17 @@ class Objects:
                 continue
             return key, whole(key, value, stated)
         return "", None
+
+
+def objects_in(text: str) -> list[dict[str, Any]]:
+    """Return the JSON objects of a text that has nothing else, [] for any other."""
+    found, rest = list[dict[str, Any]](), text.strip()
+    with contextlib.suppress(ValueError, RecursionError):
+        while rest.startswith("{"):
+            values, end = json.JSONDecoder().raw_decode(rest)
+            found.append(values)
+            rest = rest[end:].lstrip()
+    return [] if rest else found
 
 
 def flat(values: Mapping[str, Any], prefix: str = "", depth: int = 0) -> dict[str, Any]:

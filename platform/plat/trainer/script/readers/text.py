@@ -7,13 +7,13 @@ A line counts if it has a step, or if it follows a line that has nothing else, s
 from __future__ import annotations
 
 import ast
-import json
 import re
 import time
 from collections.abc import Iterator
+from typing import Any
 
-from plat.trainer.script.readers.logged import STEPS, Logged, Look, Refuse, step_names
-from plat.trainer.script.readers.objects import Objects
+from plat.trainer.script.readers.logged import LONGEST_MESSAGE, STEPS, Logged, Look, Refuse, step_names
+from plat.trainer.script.readers.objects import Objects, objects_in
 
 WORDS = (*STEPS, "iter", "episode", "update", "round")  # what counts steps in a text
 LONGEST = 4096  # characters of a line
@@ -31,6 +31,7 @@ STAMP = re.compile(
 )
 LEVEL = re.compile(r"\b(?:DEBUG|INFO|WARNING|ERROR)\b(?::[\w.]+(?=:))?:?")  # `INFO`, `INFO:root:`
 BETWEEN = re.compile(r"[|;\t\[\]{}<>]|(?<!\d),|,(?!\d)|\s-\s|(?<=\d)\s*:\s|:\s+(?=[A-Za-z])|(?<=\s)[()]|[()](?=\s|$)")
+METRIC = re.compile(rf"(?i)(?<![a-z])(loss|acc(uracy)?|score|reward|return|perplexity|bleu|f1)(\s*[:=]\s*|\s+){NUMBER}")
 BARE = re.compile(r"(?<![\w'\"])([-+]?)(nan|NaN|inf|Infinity)(?![\w'\"])")
 WRAPPED = re.compile(r"\b(?:np|numpy|torch)?\.?(?:float|int|bfloat|uint)\d*\(([^()]*)\)|\btensor\(([^(),]*)[^()]*\)")
 
@@ -44,7 +45,8 @@ class Text:
     """The metrics in lines of text. `step`: the word that counts steps; "": the first of WORDS that a line has."""
 
     def __init__(self, step: str, refuse: Refuse, first: int = 1) -> None:
-        self._words = step_names(step) if step else WORDS
+        self._words, self._refuse = step_names(step) if step else WORDS, refuse
+        self._left_out = self._early = ""  # the first line with a metric and no step; one that waits for lines with it
         self._dicts = Objects(step, refuse, "the output", first=first, fraction=True)
         self._alone = Objects("\n", refuse, "the output", first=first)  # lines without a step, until there is one
         self._newest: tuple[str, int] | None = None
@@ -53,15 +55,19 @@ class Text:
     def read(self, line: str, at: float | None = None, look: Look = "first") -> Iterator[Logged]:
         """Yield the metrics of a line without its end. `look`: "changed" for a piece of a progress bar."""
         text = plain(line)[:LONGEST]
-        if "{" in text and (values := _dict(text)):
-            yield from self._dicts.of_values(values, at)
+        if "{" in text and (found_dicts := _dicts(text)):
+            for values in found_dicts:
+                yield from self._dicts.of_values(values, at)
             return
         text = LEVEL.sub(" ", STAMP.sub(" ", text)).strip()
         if (title := TITLE.match(text)) and (word := self._word(title["word"])):
             self._title = self._newest = word, int(title["step"])
             return
-        found = dict(pairs(text))
-        steps = {word: name for name in found if (word := self._word(name))}
+        found: dict[str, float] = {}
+        for name, value in pairs(text):
+            found[name] = found.get(name, value) if self._word(name) else value  # of several steps the first
+        exact = {name.lower(): name for name in reversed(found) if name.lower() in self._words}
+        steps = exact or {word: name for name in reversed(found) if (word := self._word(name))}
         word = next((word for word in self._words if word in steps), "")
         if word and float(found[steps[word]]).is_integer() and found[steps[word]] >= 0:
             self._newest = word, int(found.pop(steps[word]))
@@ -69,8 +75,10 @@ class Text:
         elif self._title and found:
             counted = self._title
         elif not ALONE.fullmatch(text) or not found:
+            self._left_out = self._left_out or (text if METRIC.search(text) else "")
             return
         elif self._newest is None:
+            self._early = self._early or (text if METRIC.search(text) else "")
             yield from self._alone.of_values(found, at)
             return
         else:
@@ -83,6 +91,9 @@ class Text:
         yield from self._dicts.end()
         if self._newest is None:
             yield from self._alone.end()
+        if line := self._left_out or (self._early if self._newest else ""):
+            what = f"a line with a metric has no step and is left out: {line[:LONGEST_MESSAGE]!r}"
+            self._refuse(what, "the output", "print the step in each such line, or use script.patterns")
 
     def _word(self, name: str) -> str:
         """Return the word of a name that counts steps, such as `epoch` of `Train_Epoch`, "" without one."""
@@ -99,16 +110,13 @@ def pairs(text: str) -> Iterator[tuple[str, float]]:
                 yield re.sub(r"\s+", "_", name), float(number.replace(",", ""))
 
 
-def _dict(text: str) -> dict[str, object] | None:
-    """Return the dict of Python or JSON in a line, None if there is none."""
+def _dicts(text: str) -> list[dict[str, Any]]:
+    """Return the dict of Python, or those of JSON, in a line."""
     body = WRAPPED.sub(lambda match: match[1] or match[2] or "", text[text.index("{") : text.rfind("}") + 1])
-    try:
-        value = json.loads(body)
-        return value if isinstance(value, dict) else None
-    except (ValueError, RecursionError):
-        pass
+    if found := objects_in(body):
+        return found
     try:
         value = ast.literal_eval(BARE.sub(r"'\1\2'", body))
     except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
-        return None
-    return value if isinstance(value, dict) else None
+        return []
+    return [value] if isinstance(value, dict) else []

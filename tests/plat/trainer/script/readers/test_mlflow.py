@@ -68,6 +68,16 @@ def test_a_second_attempt_begins_with_an_empty_store_and_autolog_works(tmp_path:
     assert any("training_r2_score" in metrics for _, metrics in io.logged)
 
 
+@pytest.mark.parametrize("step", [0, 5])
+def test_two_runs_with_the_same_metric_are_not_joined(tmp_path: Path, cache: Path, step: int) -> None:
+    text = "with mlflow.start_run(run_name='{}'): mlflow.log_metric('loss', 1, step={})"
+    with pytest.raises(RunError, match=r"two runs of MLflow have the metric loss: one \(\w+\) and two \(\w+\)"):
+        run(tmp_path, cache, f"{text.format('one', 3)}\n{text.format('two', step)}")
+    text = "with mlflow.start_run() as one: mlflow.log_metric('loss', 1, step=3)\nagain = one.info.run_id\n"
+    io = run(tmp_path, cache, text + "with mlflow.start_run(run_id=again): mlflow.log_metric('loss', 2, step=4)")
+    assert io.logged == [(3, {"loss": 1.0}), (4, {"loss": 2.0})]
+
+
 def test_a_script_that_logs_elsewhere_is_told_so(tmp_path: Path, cache: Path) -> None:
     with pytest.raises(RunError, match="logged no metric") as error:
         run(tmp_path, cache, f"mlflow.set_tracking_uri('sqlite:///{tmp_path}/other.db')")

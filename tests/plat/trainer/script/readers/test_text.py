@@ -19,7 +19,7 @@ def refuse(what: str, where: str, fix: str) -> None:
 
 
 def read(*lines: str, step: str = "") -> Found:
-    reader = Text(step, refuse)
+    reader = Text(step, lambda what, where, fix: None)
     found = [logged for line in lines for logged in reader.read(line, 1.0)]
     return [(logged.counter, logged.step, logged.metrics) for logged in [*found, *reader.end()]]
 
@@ -93,6 +93,38 @@ def test_lines_without_a_step_are_no_metrics_if_others_have_one() -> None:
     lines = ["lr: 0.1", "Namespace(lr=0.1, seed=3)", "loss 7, acc 8", "step 1: loss 1", "saved 3 files, took 5 s"]
     assert read(*lines) == [("step", 1, {"loss": 1.0})]
     assert read("step 1: loss 1", "best_acc: 0.5") == [("step", 1, {"loss": 1.0}), ("step", 1, {"best_acc": 0.5})]
+
+
+def test_the_exact_name_of_the_step_wins_and_of_several_the_first() -> None:
+    best = {"loss": 0.8, "best": 0.4, "at_step": 20.0}
+    assert read("step 40 loss 0.8 (best 0.4 at step 20)") == [("step", 40, best)]
+    assert read("Epoch 2 | loss 0.8 | best_epoch 1") == [("epoch", 2, {"loss": 0.8, "best_epoch": 1.0})]
+    assert read("epoch 2 loss 0.8 (best 0.4 at step 20)") == [("epoch", 2, best)]
+    assert read("step 40, loss 0.8, step 20") == [("step", 40, {"loss": 0.8})]
+    assert read("Train_Epoch: 3 | loss 0.8") == [("epoch", 3, {"loss": 0.8})]
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        (["epoch 1 lr 0.1", "Test set: loss: 0.05, (98%)", "val acc 3 of 4"], ["'Test set: loss: 0.05, (98%)'"]),
+        (["acc: 0.1", "epoch 1 lr 0.1"], ["'acc: 0.1'"]),
+        (["acc: 0.1", "acc: 0.2", "gloss 1 x", "lossless 4 files", "loss: mse, lr 0.1"], []),
+    ],
+)  # fmt: skip
+def test_a_line_with_a_metric_and_no_step_is_quoted_once(lines: list[str], says: list[str]) -> None:
+    notes: list[str] = []
+    reader = Text("", lambda what, where, fix: notes.append(f"{what}; {fix}"))
+    assert sum(len(list(reader.read(line))) for line in lines) + len(list(reader.end())) > 0
+    what, fix = (
+        "a line with a metric has no step and is left out",
+        "print the step in each such line, or use script.patterns",
+    )
+    assert notes == [f"{what}: {line}; {fix}" for line in says]
+
+
+def test_several_objects_on_one_line() -> None:
+    assert read('x {"step": 1, "a": 1} {"step": 2, "a": 2}') == [("step", 1, {"a": 1.0}), ("step", 2, {"a": 2.0})]
 
 
 def test_the_word_of_the_step_can_be_chosen() -> None:
