@@ -133,7 +133,7 @@ def test_without_digits_numbers_that_are_no_percentages_have_those_they_need(
     frames, experiment = setting(make_experiment, make_frames, values=lambda row, *_: values[row])
     asked = {"rows": "variant", "metrics": [BASE], "at": "start", "percent": False}
     (table,) = build(frames, experiment, **asked)
-    assert len({row.cells[-1].text for row in table.rows}) == 3 and table.rows[0].cells[-1].text == first
+    assert len({row.cells[-1].text for row in table.rows}) == 3 and table.rows[0].cells[-1].text.startswith(first)
     verdict = increasing(frames, experiment, rows="variant", metric=BASE, at="start", percent=False)
     assert "points" not in verdict.detail
     small = quantity({"metric": BASE, "at": "start"}, results=Results(frames, experiment))
