@@ -71,8 +71,9 @@ def read_text(path: str | os.PathLike[str], limit: int = LARGEST_FILE, errors: s
         text = read_bytes(path, limit).decode("utf-8", errors)
     except UnicodeDecodeError as error:
         name, found = os.path.basename(path), "utf-16" if error.object[:2] in (b"\xff\xfe", b"\xfe\xff") else "latin1"
-        how = f"iconv -f {found} -t utf-8 {name} > new-{name}"
-        raise ValueError(f"its encoding is not UTF-8, but maybe {found}: {how}") from error
+        raise ValueError(
+            f"it is not UTF-8, but maybe {found}: iconv -f {found} -t utf-8 {name} > new-{name}"
+        ) from error
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 

@@ -74,8 +74,7 @@ def increasing(
         return Verdict("not_enough_data", detail=f"there is one row only, {facets.conditions[0]}")
     for row, following in pairwise(facets.conditions):
         facets.check_different(row, following)
-    how = {"percent": percent, **({"digits": 1} if percent else {})}
-    measured = quantity({"metric": metric, "at": at, **how}, results=results)
+    measured = quantity({"metric": metric, "at": at, "percent": percent}, results=results)
     unit = " points" if percent else ""
     estimates = Estimates(facets, builds=builds)
     evidence = {

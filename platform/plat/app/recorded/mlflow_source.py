@@ -72,10 +72,10 @@ def _runs(uri: str, choice: Choice) -> list[ForeignRun]:
         what = f"the experiment {name!r} has no run"
         raise SpecError(what, where=shown_uri(uri), fix="name another: --experiment NAME")
     check_known(choice, {metric for run in found for metric in run.data.metrics}, shown_uri(uri))
-    inner = len(found)
-    found = [run for run in found if PARENT not in run.data.tags] or found
-    if inner := inner - len(found):
-        print(f"note: left out, because they are child runs of others: {counted(inner, 'run')}")
+    outer = [run for run in found if PARENT not in run.data.tags]
+    if len(outer) < len(found) and any(run.data.metrics for run in outer):  # else the children are the runs
+        print(f"note: left out, because they are child runs of others: {counted(len(found) - len(outer), 'run')}")
+        found = outer
     found.sort(key=lambda run: (run.info.start_time, run.info.run_id))
     return [_run(client, uri, run, choice) for run in found]
 

@@ -162,13 +162,9 @@ def _only_replicates(runs: Sequence[Recorded], is_numbered: bool) -> str:
     groups = {key: group for key, group in groups.items() if len(group) > 1}
     if not groups or (runs[0].values and not is_numbered):
         return ""
-    named = ""
-    for group in groups.values():
-        parts = [dict(IN_A_NAME.findall(each.run.name)) for each in group]
-        for key in parts[0].keys() - {"seed"} if not named else ():
-            numbers = list(dict.fromkeys(part.get(key) for part in parts))
-            if None not in numbers and len(numbers) > 1:
-                named = f" Their names differ in {key}{numbers[0]} and {key}{numbers[1]}: write {key}={numbers[0]}."
+    parts = [set(IN_A_NAME.findall(each.run.name)) for group in groups.values() for each in group]
+    differing = sorted(part for part in set.union(*parts) - set.intersection(*parts) if part[0] != "seed")
+    named = f" Their names differ in {' and '.join(map(''.join, differing[:2]))}." if len(differing) > 1 else ""
     but = "" if is_numbered else " but the seed"
     what = f"nothing{but} tells {sum(map(len, groups.values()))} runs apart, which count as seeds: are they replicates?"
     return f"{what}{named} If not, name their settings: --axes A,B, folders such as lr=0.1, or W&B's table of runs"

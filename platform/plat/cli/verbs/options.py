@@ -101,7 +101,7 @@ def options(
         print(_in_full(chosen[0]))
         return 0
     if key is None and trainer == "embedded":
-        print("Options of a script of yours: plat options --trainer script. Those of plat's own trainer, `embedded`:\n")
+        print("Options of a script: plat options --trainer script. Of the trainer `embedded`:\n")
     print(table(COLUMNS, [option.cells() for option in chosen]))
     if key is None:
         print("\n`plat options KEY` explains one of them, or all that begin with KEY.")

@@ -87,13 +87,11 @@ def _state_of_unfinished(paths: RunPaths) -> RunState:
         return RunState(RunStatus.MISSING, iterations=iterations, damage=damage)
     number = attempts[-1].number
     ended = run_files.read_outcome(attempts[-1])
-    resumes = any(path for attempt in attempts for path in attempt.checkpoints.glob("*"))
+    saved = any(path for attempt in attempts for path in attempt.checkpoints.glob("*"))
     if ended is None or is_result(str(ended.get("outcome", ""))):  # killed before it wrote its outcome or result.json
         step, success, age = _progress(paths, headline)
         reason = damage or "the process vanished"
-        return RunState(
-            RunStatus.INTERRUPTED, None, step, success, iterations, number, age, reason, damage, resumes=resumes
-        )
+        return RunState(RunStatus.INTERRUPTED, None, step, success, iterations, number, age, reason, damage, "", saved)
     return RunState(
         RunStatus.FAILED if is_failure(str(ended.get("outcome", ""))) else RunStatus.INTERRUPTED,
         ended.get("outcome"),
@@ -104,7 +102,7 @@ def _state_of_unfinished(paths: RunPaths) -> RunState:
         _age(ended.get("time")),
         ended.get("reason") or "",
         damage,
-        resumes=resumes,
+        resumes=saved,
     )
 
 

@@ -84,7 +84,7 @@ def test_a_note_asks_whether_runs_that_nothing_tells_apart_are_replicates():
     cleanrl = [f"runs/CartPole-v1__ppo_lr{lr}__0__17{at}" for at, lr in enumerate((0.1, 0.2, 0.2), 11)]
     said = notes(cleanrl, {}, {}, {})
     assert "nothing tells 3 runs apart, which count as seeds: are they replicates?" in said
-    assert "Their names differ in lr0.1 and lr0.2: write lr=0.1." in said
+    assert "Their names differ in lr0.1 and lr0.2." in said
     assert "lr0.1 and lr0.2" in notes(["lr0.1.csv", "lr0.2.csv"], {}, {})
     assert "nothing tells 2 runs apart, which count as seeds: are they replicates? If" in notes(["a", "b"], {}, {})
     assert "nothing but the seed tells 2 runs apart" in notes(["seed0", "seed1"], {"seed": 0}, {"seed": 1})
