@@ -70,10 +70,8 @@ def read_text(path: str | os.PathLike[str], limit: int = LARGEST_FILE, errors: s
     try:
         text = read_bytes(path, limit).decode("utf-8", errors)
     except UnicodeDecodeError as error:
-        name, found = os.path.basename(path), "utf-16" if error.object[:2] in (b"\xff\xfe", b"\xfe\xff") else "latin1"
-        raise ValueError(
-            f"it is not UTF-8, but maybe {found}: iconv -f {found} -t utf-8 {name} > new-{name}"
-        ) from error
+        name, kind = os.path.basename(path), "utf-16" if error.object[:2] in (b"\xff\xfe", b"\xfe\xff") else "latin1"
+        raise ValueError(f"it is not UTF-8, but maybe {kind}: iconv -f {kind} -t utf-8 {name} > new-{name}") from error
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 

@@ -134,8 +134,7 @@ def quantity(given: str | Mapping[str, Any], name: str = "", results: Results | 
     """Return the quantity that an experiment file names: `peak`, `heldout`, `final`, `base`, a metric, or a mapping.
 
     `percent: true` shows a share in percent; that is the default for the metric `success` without `over`. `steps_to`
-    ignores it. `digits` is the number of decimals;
-    without it, values of `results` that are all below SMALL have as many as `decimals` says.
+    ignores it. `digits` is the number of decimals; without it, values of `results` below SMALL have their `decimals`.
     `name` replaces the metric's name, but not that of `peak`, `heldout`, `final` and `base`.
     Raises SpecError for neither name nor mapping, no metric, an unknown key, both `minus` and `over`, an invalid value,
     or more than one of at, median_of_last, mean_of_last, slope, steps_to, mean and least.

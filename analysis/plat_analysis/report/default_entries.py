@@ -109,10 +109,8 @@ def _effects(results: Results, axes: Sequence[str], metrics: Sequence[str]) -> l
     """Return a table for each of the axes: the level at each of its values, and the change from the first one."""
     varied = varied_axes(results.experiment)
     measures = {
-        _name(results, metric): "final"
-        if metric == SUCCESS
-        else {"metric": metric, "digits": end_decimals(results, metric)}
-        for metric in metrics
+        _name(results, one): "final" if one == SUCCESS else {"metric": one, "digits": end_decimals(results, one)}
+        for one in metrics
     }
     on = ", ".join(measures) if len(measures) <= MOST_PRINTED else f"{len(measures)} metrics"
     return [

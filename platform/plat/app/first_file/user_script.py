@@ -94,7 +94,7 @@ def user_script(name: str) -> UserScript:
         raise SpecError("the script's path has characters that are not printable", where=ascii(name), fix="rename it")
     if path.suffix == ".ipynb":
         fix = f"script.command: papermill {shlex.quote(name)} {{plat.run_dir}}/out.ipynb -p lr {{lr}}"
-        raise SpecError("this is a notebook, which papermill can run", where=str(path), fix=fix)
+        raise SpecError("papermill can run this notebook", where=str(path), fix=fix)
     if path.suffix not in (".py", *SHELL) and not os.access(path, os.X_OK):
         raise SpecError("this file is not executable", where=str(path), fix=f"chmod +x {shlex.quote(name)}")
     files = [path.name]

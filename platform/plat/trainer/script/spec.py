@@ -39,8 +39,7 @@ def validate(config: ScriptRunConfig) -> ScriptRunConfig:
             fix = "name a file, and let the script write it: --out {plat.run_dir}/metrics.csv"
             raise SpecError(f"{name!r} has a placeholder", where="script.metrics", fix=fix)
         if name not in KINDS and not set(name) & set("./*") and nearest(name, KINDS):
-            fix = suggest(name, KINDS, "kinds")
-            raise SpecError(f"there is no kind of metrics {name!r}", where="script.metrics", fix=fix)
+            raise SpecError(f"no kind of metrics {name!r}", where="script.metrics", fix=suggest(name, KINDS, "kinds"))
     for metrics in map(Path, sources_of(config.script)):
         if metrics.is_absolute() or ".." in metrics.parts:
             fix = "name a file below PLAT_RUN_DIR, and let the script write it there: --out {plat.run_dir}/metrics.csv"
