@@ -67,7 +67,11 @@ def read_bytes(path: str | os.PathLike[str], limit: int | None = LARGEST_FILE) -
 
 def read_text(path: str | os.PathLike[str], limit: int = LARGEST_FILE, errors: str = "strict") -> str:
     """Return the text of a UTF-8 file, with newlines. Raises OSError as `read_bytes` does, ValueError if not UTF-8."""
-    text = read_bytes(path, limit).decode("utf-8", errors)
+    try:
+        text = read_bytes(path, limit).decode("utf-8", errors)
+    except UnicodeDecodeError as error:
+        name, kind = os.path.basename(path), "utf-16" if error.object[:2] in (b"\xff\xfe", b"\xfe\xff") else "latin1"
+        raise ValueError(f"it is not UTF-8, but maybe {kind}: iconv -f {kind} -t utf-8 {name} > new-{name}") from error
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 

@@ -32,6 +32,12 @@ def test_every_key_is_listed_with_the_default_of_a_run(options: Verb) -> None:
             assert option["default"] == select(config, key), key
 
 
+def test_the_options_of_a_script_are_easy_to_find(options: Verb) -> None:
+    assert "plat options --trainer script" in options()[1].partition("\n")[0]
+    code, out, _ = options("script.metrics")
+    assert code == 0 and out.startswith("script.metrics")
+
+
 def test_every_default_and_every_choice_is_accepted(options: Verb) -> None:
     for option in json.loads(options("--json")[1])["options"]:
         if option["kind"] != "option" or option["default"] is None or option["key"] in ("trainer", "scale", "device"):

@@ -14,6 +14,7 @@ import pytest
 from plat.planning import make_plan
 from plat.planning.cost import DEFAULT_PREPARE_SECONDS, DEFAULT_RUN_BYTES, History
 from plat.planning.plan import Plan
+from plat.planning.view import aligned
 from plat.spec.expansion.experiment import Experiment, Run, build_run, load_experiments
 from plat.store.disk.durable import to_checked_json
 from plat.store.home import Home
@@ -69,6 +70,10 @@ def line(wall: float, **facts: Any) -> dict[str, Any]:
     usual = {"task": "sokoban", "model": "qwen2.5-0.5b", "algorithm": "grpo", "filter": "none"}
     cost = {f"{group}.name": facts.pop(group, name) for group, name in usual.items()}
     return {"trainer": "embedded", "scale": "laptop", "cost": cost, "iterations": 10, "wall": wall, **facts}
+
+
+def test_a_newline_in_a_value_does_not_break_the_grid() -> None:
+    assert aligned([["a\nb", "c"]]) == ["  a\\nb  c"]
 
 
 def test_a_plan_writes_nothing(planned: Callable[..., Plan], home: Home) -> None:

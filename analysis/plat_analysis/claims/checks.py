@@ -39,7 +39,7 @@ def mean_delta_positive(
             average(cells, change.contrast),
             printed.change(row, [cell.column for cell in cells]) if change.measure == "peak" else None,
             change.smallest,
-            **change.shown,
+            **change.shown(results),
         )
         for row in chosen_rows(grid.rows, only)
         for name, cells in change.parts(grid, row).items()
@@ -74,11 +74,12 @@ def increasing(
         return Verdict("not_enough_data", detail=f"there is one row only, {facets.conditions[0]}")
     for row, following in pairwise(facets.conditions):
         facets.check_different(row, following)
-    measured = quantity({"metric": metric, "at": at, "percent": percent, "digits": 1})
+    measured = quantity({"metric": metric, "at": at, "percent": percent}, results=results)
+    unit = " points" if percent else ""
     estimates = Estimates(facets, builds=builds)
     evidence = {
         f"{column}, {row} to {following}": RowEvidence(
-            estimates.estimate("", column, change_of(measured, row, following)), smallest=smallest
+            estimates.estimate("", column, change_of(measured, row, following)), None, smallest, measured.digits, unit
         )
         for column in facets.columns
         for row, following in pairwise(facets.conditions)

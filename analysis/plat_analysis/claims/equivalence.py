@@ -32,7 +32,7 @@ def mean_delta_small(results: Results, change: ChangeOptions, *, only: Sequence[
     """
     grid = change.grid(results)
     evidence = {
-        name: RowEvidence(average(cells, change.contrast), smallest=change.smallest, **change.shown)
+        name: RowEvidence(average(cells, change.contrast), smallest=change.smallest, **change.shown(results))
         for row in chosen_rows(grid.rows, only)
         for name, cells in change.parts(grid, row).items()
     }

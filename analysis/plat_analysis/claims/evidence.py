@@ -45,10 +45,9 @@ class ChangeOptions(Comparison):
         """Return the change that is judged."""
         return change(quantity(self.measure), spell(self.baseline), spell(self.treatment))
 
-    @property
-    def shown(self) -> dict[str, Any]:
+    def shown(self, results: Results) -> dict[str, Any]:
         """Return `digits` and `unit` for `RowEvidence`: decimals, and ` points` for a measure in percent, else ""."""
-        measured = self.contrast.of.quantity
+        measured = quantity(self.measure, results=results)
         return {"digits": measured.digits, "unit": " points" if measured.factor != 1 else ""}
 
     def grid(self, results: Results) -> Compared:

@@ -37,7 +37,7 @@ def delta_larger(results: Results, change: ChangeOptions, *, row: str, than: str
     sides = change.parts(grid, row), change.parts(grid, than)
     evidence = {
         f"{name} over {than}": RowEvidence(
-            difference(first, second, change.contrast), smallest=change.smallest, **change.shown
+            difference(first, second, change.contrast), smallest=change.smallest, **change.shown(results)
         )
         for (name, first), second in zip(sides[0].items(), sides[1].values(), strict=True)
     }

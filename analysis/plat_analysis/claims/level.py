@@ -44,7 +44,7 @@ def level(
     bound    in the unit in which the measure is shown: percent for success
     builds   the verdict is about these builds of the base model (fixed), or about such builds (random)
     """
-    facets, measured = asked.facets(results), quantity(measure)
+    facets, measured = asked.facets(results), quantity(measure, results=results)
     cells = Estimates(facets, builds=builds).cells
     estimates = {row or measured.name: cells[row, ""].estimate(Contrast(Term("", measured))) for row in facets.rows}
     guarded = shared_spread({row: estimate for row, estimate in estimates.items() if estimate.judged})

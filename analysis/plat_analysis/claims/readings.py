@@ -59,7 +59,7 @@ def build(
     builds         about these builds of the base model (fixed), or about such builds (random)
     first, second  names of the two readings
     """
-    facets, of = Facets(results, Layout.of(conditions=conditions)), quantity(measure)
+    facets, of = Facets(results, Layout.of(conditions=conditions)), quantity(measure, results=results)
     pairs, cell = _pairs(facets, readings), Estimates(facets, builds=builds).cells["", ""]
     changes = {row: cell.estimate(change(of, *pair)) for row, pair in pairs.items()}
     levels = {row: [cell.estimate(Contrast(Term(side, of))) for side in pair] for row, pair in pairs.items()}

@@ -95,7 +95,7 @@ def trend(
     looks       how often the claim will be judged while runs are added; the error is divided among these looks
     """
     facets, names = asked.laid_out(results)
-    measured, sides = quantity(measure), asked.sides
+    measured, sides = quantity(measure, results=results), asked.sides
     contrasts = {
         name: change(measured, *(_joined(name, side) for side in sides)) if sides else Contrast(Term(name, measured))
         for name in names

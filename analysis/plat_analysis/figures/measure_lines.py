@@ -77,7 +77,7 @@ def build(
     paper      key of the printed table in the paper's file (default: the one that `source` names, if any)
     """
     facets, sides = asked.laid_out(results)
-    of = quantity(measure)
+    of = quantity(measure, results=results)
     estimates = _estimates(Estimates(facets, builds=builds), of, sides)
     printed = printed_table(results.experiment, paper)
     figure = Figure(

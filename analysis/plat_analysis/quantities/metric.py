@@ -18,7 +18,9 @@ An experiment file names one by the metric alone, or with the way a run's curve 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial, reduce
 from typing import Any, Literal, NamedTuple
 
@@ -39,6 +41,9 @@ UNMEASURED = Absent("not measured")
 SHOWN = ("percent", "digits")
 OF_LAST = ("median_of_last", "mean_of_last")
 MOST_DIGITS = 10
+SIGNIFICANT = 4  # digits of the largest value of a metric
+ROUNDING = 1e-9  # a smaller spread, as a share of the values, is that of adding numbers in another order
+SMALL = 0.1  # two decimals hide values that are all below it
 
 
 class Way(NamedTuple):
@@ -125,17 +130,17 @@ JOINED: Mapping[str, tuple[str, Callable[[Values, Values], Values]]] = {
 KEYS = ("metric", *TAKEN, *JOINED, *SHOWN)
 
 
-def quantity(given: str | Mapping[str, Any], name: str = "") -> Quantity:
+def quantity(given: str | Mapping[str, Any], name: str = "", results: Results | None = None) -> Quantity:
     """Return the quantity that an experiment file names: `peak`, `heldout`, `final`, `base`, a metric, or a mapping.
 
     `percent: true` shows a share in percent; that is the default for the metric `success` without `over`. `steps_to`
-    ignores it. `digits` is the number of decimals.
+    ignores it. `digits` is the number of decimals; without it, values of `results` below SMALL have their `decimals`.
     `name` replaces the metric's name, but not that of `peak`, `heldout`, `final` and `base`.
     Raises SpecError for neither name nor mapping, no metric, an unknown key, both `minus` and `over`, an invalid value,
     or more than one of at, median_of_last, mean_of_last, slope, steps_to, mean and least.
     """
     if isinstance(given, str):
-        return SUCCESSES.get(given) or quantity({"metric": given}, name)
+        return SUCCESSES.get(given) or quantity({"metric": given}, name, results)
     if not isinstance(given, Mapping):
         raise SpecError(f"{given!r} is not a measure", fix="write a metric's name, or {metric: NAME, at: peak}")
     unknown = [key for key in given if key not in KEYS]
@@ -154,7 +159,7 @@ def quantity(given: str | Mapping[str, Any], name: str = "") -> Quantity:
         raise SpecError(f"{way}: {value!r} is not {TAKEN[way].needed}", fix=f"write {way}: {TAKEN[way].example}")
     _check_shown(given)
     metrics = [metric, *([given[joint]] if joint else [])]
-    return Quantity(
+    of = Quantity(
         name or f" {JOINED[joint][0] if joint else ''} ".join(metrics),
         _measure(metrics, joint, way, value),
         factor=100.0 if share else 1.0,
@@ -163,6 +168,26 @@ def quantity(given: str | Mapping[str, Any], name: str = "") -> Quantity:
         seedless=way == "at" and value == "start",
         metrics=tuple(metrics),
     )
+    if results is None or "digits" in given or share or joint or way == "steps_to":
+        return of
+    measured = (of.measure(results, run) for run in results.runs)
+    values = [found.value for found in measured if isinstance(found, Measurement)]
+    return replace(of, digits=decimals(values)) if 0 < max(map(abs, values), default=0.0) < SMALL else of
+
+
+def decimals(values: Sequence[float]) -> int:
+    """Return decimals that show SIGNIFICANT digits of the largest value, and two of the spread."""
+    largest, spread = max(map(abs, values), default=0.0), max(values, default=0.0) - min(values, default=0.0)
+    sizes = {SIGNIFICANT: largest, 2: spread if spread > ROUNDING * largest else 0.0}
+    needed = [digits - 1 - math.floor(math.log10(size)) for digits, size in sizes.items() if size > 0]
+    return min(MOST_DIGITS, max([0, *needed])) if needed else SIGNIFICANT - 1
+
+
+def end_decimals(results: Results, metric: str, at: At = "end") -> int:
+    """Return the `decimals` of the last (or first) values of a metric."""
+    curves = (results.curve(run.id, metric)[1] for run in results.runs)
+    index = 0 if at == "start" else -1
+    return decimals([float(values[index]) for values in curves if len(values) and math.isfinite(values[index])])
 
 
 def _measure(metrics: Sequence[str], joint: str, way: str, given: Any) -> Callable[..., Measurement | Absent]:

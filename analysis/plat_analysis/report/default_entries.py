@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -12,12 +11,10 @@ from plat.words.metric_names import SUCCESS, VAL_SUCCESS, own_metric
 from plat_analysis.data.results import Results
 from plat_analysis.facets import Facets, Layout
 from plat_analysis.own_axes import added_axes, by_axes, varied_axes
-from plat_analysis.quantities.metric import MOST_DIGITS
+from plat_analysis.quantities.metric import end_decimals
 
 MOST_CURVES = 6  # of metrics that no claim is about
 MOST_PRINTED = 2  # on the terminal, of runs without claims and headline metric
-SIGNIFICANT = 4  # digits of the largest value of a metric
-ROUNDING = 1e-9  # a smaller spread, as a share of the values, is that of adding numbers in another order
 # Learning rates, times, counters, speed: what loggers add by themselves.
 HOUSEKEEPING = re.compile(
     r"(^|[/_.-])(lr|learning_rate|epoch|step|steps|iteration|iterations|sps|fps|time|seconds|elapsed|wall_time|runtime|"
@@ -60,7 +57,7 @@ def _table(results: Results, metrics: Sequence[str], **cells: Any) -> dict[str, 
     """Return the table of the means of metrics in these rows and columns; the success of runs is in percent."""
     rate = metrics == [SUCCESS]
     title = " by ".join(filter(None, [_name(results, metrics[0]), ", ".join(varied_axes(results.experiment))]))
-    digits = 1 if rate else {metric: _digits(results, metric) for metric in metrics}
+    digits = 1 if rate else {metric: end_decimals(results, metric) for metric in metrics}
     return {"builder": "metric_table", "metrics": metrics, "title": title, "percent": rate, "digits": digits, **cells}
 
 
@@ -102,16 +99,6 @@ def _is_housekeeping(metric: str) -> bool:
     return HOUSEKEEPING.search(metric) is not None
 
 
-def _digits(results: Results, metric: str) -> int:
-    """Return decimals that show SIGNIFICANT digits of the last values of a metric, and two of their spread."""
-    curves = (results.curve(run.id, metric)[1] for run in results.runs)
-    last = [float(values[-1]) for values in curves if len(values) and math.isfinite(values[-1])]
-    largest, spread = max(map(abs, last), default=0.0), max(last, default=0.0) - min(last, default=0.0)
-    sizes = {SIGNIFICANT: largest, 2: spread if spread > ROUNDING * largest else 0.0}
-    needed = [digits - 1 - math.floor(math.log10(size)) for digits, size in sizes.items() if size > 0]
-    return min(MOST_DIGITS, max([0, *needed])) if needed else SIGNIFICANT - 1
-
-
 def _name(results: Results, metric: str) -> str:
     """Return a metric as its runs call it: `accuracy` for the success of a script that logs it by this name."""
     name = results.metric(metric)
@@ -122,8 +109,8 @@ def _effects(results: Results, axes: Sequence[str], metrics: Sequence[str]) -> l
     """Return a table for each of the axes: the level at each of its values, and the change from the first one."""
     varied = varied_axes(results.experiment)
     measures = {
-        _name(results, metric): "final" if metric == SUCCESS else {"metric": metric, "digits": _digits(results, metric)}
-        for metric in metrics
+        _name(results, one): "final" if one == SUCCESS else {"metric": one, "digits": end_decimals(results, one)}
+        for one in metrics
     }
     on = ", ".join(measures) if len(measures) <= MOST_PRINTED else f"{len(measures)} metrics"
     return [

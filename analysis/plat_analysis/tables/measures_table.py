@@ -92,7 +92,7 @@ def build(
     paper       key of the printed table in the paper's file (default: the one that `source` names, if any)
     """
     facets, partners = asked.laid_out(results)
-    quantities = {measure: quantity(given, measure) for measure, given in measures.items()}
+    quantities = {measure: quantity(given, measure, results) for measure, given in measures.items()}
     shown = _Shown.of(Estimates(facets, builds=builds), quantities, partners)
     return [_table(shown, printed_table(results.experiment, paper), title, name)]
 

@@ -12,7 +12,7 @@ from plat_analysis.contrasts.contrast import Contrast, Term
 from plat_analysis.data.labels import model_that_ran
 from plat_analysis.data.results import Results
 from plat_analysis.facets import Facets, Layout
-from plat_analysis.quantities.metric import At, quantity
+from plat_analysis.quantities.metric import At, end_decimals, quantity
 from plat_analysis.statistics.intervals import Estimate
 from plat_analysis.statistics.replicates import Builds
 
@@ -26,7 +26,7 @@ def build(
     columns: str = "task",
     at: At = "end",
     percent: bool = True,
-    digits: int | Mapping[str, int] = 1,
+    digits: int | Mapping[str, int] | None = None,
     builds: Builds = "random",
     title: str = "",
     name: str = "metrics",
@@ -37,11 +37,12 @@ def build(
     metrics        names of metrics, in the order of the lines
     at             the last measurement of a run (end), or that of its base model before training (start)
     percent        the metrics are shares, shown in percent
-    digits         decimals, of all metrics or by metric
+    digits         decimals, of all metrics or by metric (default: 1 of percent, else as the values need)
     builds         intervals about these builds of the base model (fixed), or about such builds (random)
     """
     estimates = Estimates(Facets(results, Layout.of(rows, columns)), builds=builds)
-    decimals = {metric: digits if isinstance(digits, int) else digits.get(metric, 1) for metric in metrics}
+    given = dict.fromkeys(metrics, digits) if isinstance(digits, int) else digits or {}
+    decimals = {metric: given.get(metric, 1 if percent else end_decimals(results, metric, at)) for metric in metrics}
     how = {"at": at, "percent": percent}
     contrasts = {
         metric: Contrast(Term("", quantity({"metric": metric, **how, "digits": decimals[metric]})))

@@ -31,7 +31,7 @@ _MEANING: dict[str, str] = {
         "a lease is held from elsewhere and cannot be checked from here; {command} with --steal takes it over"
     ),
     RunStatus.FAILED: "its last attempt failed; `plat retry` tries again",
-    RunStatus.INTERRUPTED: "its last attempt ended early; {command} resumes from its newest checkpoint",
+    RunStatus.INTERRUPTED: "its last attempt ended early; {command} resumes from its newest checkpoint, if any",
     RunStatus.PREPARING: "its base model is being made; the run starts after that",
     RunStatus.MISSING: "it was never started",
 }
@@ -63,7 +63,8 @@ def why_missing(state: RunState, asked_by: str = "sweep") -> str:
         return f"{PRUNED}: a search pruned the run; the next sweep or search that includes the run resumes it"
     if state.state == RunStatus.INTERRUPTED:
         reason = state.outcome if state.outcome in ENDED_ON_REQUEST else _shortened(state.reason) or "interrupted"
-        return f"{reason}; {command.format(does='resumes from its newest checkpoint')}"
+        does = "resumes from its newest checkpoint" if state.resumes else "starts it anew: it has no checkpoint"
+        return f"{reason}; {command.format(does=does)}"
     if state.state == RunStatus.QUEUED and state.reason:
         return _shortened(state.reason)
     return meaning(state.state, asked_by)

@@ -80,7 +80,8 @@ def _set_verbose(value: bool) -> bool:
     if value:
         import logging
 
-        logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+        logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
+        logging.getLogger("plat").setLevel(logging.INFO)  # and not those of other libraries
     return value
 
 

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from plat.characters import one_line
 from plat.spec.expansion.experiment import Experiment
 from plat.spec.expansion.run import Run
 from plat.spec.identity.run_code import named_code, run_code
@@ -88,6 +89,7 @@ def artifact_lines(experiments: Sequence[Experiment], states: Mapping[str, str])
 
 def aligned(table: Sequence[Sequence[str]], indent: str = "  ", left: int | None = None) -> list[str]:
     """Return the rows of a table as lines. Columns from number `left` on are right-aligned; None: none of them is."""
+    table = [[one_line(text) for text in row] for row in table]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     lines = []
     for row in table:
@@ -125,5 +127,5 @@ def _cell(states: list[str]) -> str:
 
 
 def _listed(values: Sequence[Any]) -> str:
-    texts = [str(value) for value in values]
+    texts = [one_line(str(value)) for value in values]
     return " ".join(texts) if len(texts) <= 8 else f"{len(texts)} values"

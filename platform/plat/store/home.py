@@ -86,6 +86,8 @@ class Home:
                 probe.write_text("x")
                 if not marker.exists():
                     scratch.write_text(json.dumps({"format": FORMAT}) + "\n")
+                    if not (ignore := self.root / ".gitignore").exists():
+                        ignore.write_text("*\n")
                     scratch.replace(marker)
         finally:
             for file in (probe, scratch):  # a full disk leaves an empty one

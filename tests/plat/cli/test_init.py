@@ -173,6 +173,7 @@ def test_a_required_option_must_be_filled_in(plat: Verb) -> None:
         ("a,b.py", ARGPARSE, [], "cannot name results"),
         ("other.py", ARGPARSE, [], "there is no such file"),
         ("train.R", ARGPARSE, [], "not executable"),
+        ("n.ipynb", "{}", [], "papermill n.ipynb {plat.run_dir}/out.ipynb -p lr {lr}"),
     ],
 )
 def test_refusals_write_nothing(plat: Verb, here: Path, name: str, text: str, arguments: list[str], says: str) -> None:

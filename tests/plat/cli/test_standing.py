@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
@@ -24,6 +25,17 @@ def test_a_failure_that_would_repeat_names_retry():
     assert "`plat retry`" in why_missing(RunState("failed", "failed:nan", reason="a NaN"))
     assert "the next `plat sweep`" in why_missing(RunState("failed", "failed:node", reason="vanished"))
     assert "cancelled" in why_missing(RunState("interrupted", "cancelled", reason="cancelled"))
+
+
+def test_a_killed_run_without_a_checkpoint_starts_anew(executed, home):
+    paths = executed()
+    paths.result.unlink()
+    for held, words in ((True, "resumes from its newest checkpoint"), (False, "starts it anew: it has no checkpoint")):
+        for attempt in paths.attempts():
+            (attempt.checkpoints / "step-1").mkdir(parents=True, exist_ok=True) if held else shutil.rmtree(
+                attempt.checkpoints
+            )
+        assert words in why_missing(run_state(paths))
 
 
 @pytest.mark.parametrize("outcome", [None, "interrupted", "cancelled", "failed:node"])

@@ -26,6 +26,14 @@ def test_a_new_home_has_a_folder_for_each_beginning_of_an_id(tmp_path):
     assert json.loads((tmp_path / "home.json").read_text()) == {"format": 2}
 
 
+def test_git_ignores_a_new_home_and_a_file_of_the_user_is_kept(tmp_path):
+    Home(tmp_path / "new").create()
+    assert (tmp_path / "new" / ".gitignore").read_text() == "*\n"
+    (tmp_path / ".gitignore").write_text("mine\n")
+    Home(tmp_path).create()
+    assert (tmp_path / ".gitignore").read_text() == "mine\n"
+
+
 def test_hidden_names_are_passed_over_and_beginnings_are_looked_up(tmp_path):
     home = Home(tmp_path).create()
     for name in ("ab/ab12", "ab/ab34", "ac/ac12", "ab/.tmp-ab56", ".nfs/x", "ab/cd00"):

@@ -8,7 +8,9 @@ from scipy import stats
 
 from plat.errors import SpecError
 from plat_analysis.claims.checks import increasing
+from plat_analysis.data.results import Results
 from plat_analysis.plugins.entry_checking import check_entries
+from plat_analysis.quantities.metric import quantity
 from plat_analysis.tables.metric_table import build
 
 BASE = "heldout/base_success"
@@ -120,6 +122,22 @@ def test_equal_values_have_no_interval(make_experiment, make_frames):
     frames, experiment = setting(make_experiment, make_frames, values=lambda *at: 1.0)
     (table,) = build(frames, experiment, rows="variant", metrics=[BASE], at="start")
     assert table.rows[0].cells[-1].text == "100.0" and "all its values are equal" in table.notes[-1].text
+
+
+@pytest.mark.parametrize(
+    ("values", "first"), [([4.6e-4, 5.1e-4, 2e-5], "0.0004600"), ([1020.5, 1020.46, 1020.41], "1020.500")]
+)
+def test_without_digits_numbers_that_are_no_percentages_have_those_they_need(
+    make_experiment, make_frames, values, first
+):
+    frames, experiment = setting(make_experiment, make_frames, values=lambda row, *_: values[row])
+    asked = {"rows": "variant", "metrics": [BASE], "at": "start", "percent": False}
+    (table,) = build(frames, experiment, **asked)
+    assert len({row.cells[-1].text for row in table.rows}) == 3 and table.rows[0].cells[-1].text.startswith(first)
+    verdict = increasing(frames, experiment, rows="variant", metric=BASE, at="start", percent=False)
+    assert "points" not in verdict.detail
+    small = quantity({"metric": BASE, "at": "start"}, results=Results(frames, experiment))
+    assert (small.digits > 2) == (values[0] < 1)
 
 
 def test_a_metric_that_no_run_logged_is_named_under_the_table_with_the_nearest_one(make_experiment, make_frames):

@@ -92,6 +92,9 @@ def user_script(name: str) -> UserScript:
         raise SpecError(what, where=str(path), fix="name the script that trains: plat init train.py")
     if not str(path).isprintable():
         raise SpecError("the script's path has characters that are not printable", where=ascii(name), fix="rename it")
+    if path.suffix == ".ipynb":
+        fix = f"script.command: papermill {shlex.quote(name)} {{plat.run_dir}}/out.ipynb -p lr {{lr}}"
+        raise SpecError("papermill can run this notebook", where=str(path), fix=fix)
     if path.suffix not in (".py", *SHELL) and not os.access(path, os.X_OK):
         raise SpecError("this file is not executable", where=str(path), fix=f"chmod +x {shlex.quote(name)}")
     files = [path.name]

@@ -17,7 +17,9 @@ from plat.store.mlflow.store_errors import store_errors
 from plat.store.mlflow.uri import check_kind, shown_uri, sqlite_path
 from plat.suggest import suggest
 from plat.trainer.script.readers.logged import Logged
+from plat.units import counted
 
+PARENT = "mlflow.parentRunId"  # the tag of a child run
 FINISHED = "FINISHED"  # MLflow's word
 FOLDERS = "MLFLOW_ALLOW_FILE_STORE"  # MLflow's switch for stores in plain folders, which it no longer develops
 
@@ -70,6 +72,10 @@ def _runs(uri: str, choice: Choice) -> list[ForeignRun]:
         what = f"the experiment {name!r} has no run"
         raise SpecError(what, where=shown_uri(uri), fix="name another: --experiment NAME")
     check_known(choice, {metric for run in found for metric in run.data.metrics}, shown_uri(uri))
+    outer = [run for run in found if PARENT not in run.data.tags]
+    if len(outer) < len(found) and any(run.data.metrics for run in outer):  # else the children are the runs
+        print(f"note: left out, because they are child runs of others: {counted(len(found) - len(outer), 'run')}")
+        found = outer
     found.sort(key=lambda run: (run.info.start_time, run.info.run_id))
     return [_run(client, uri, run, choice) for run in found]
 

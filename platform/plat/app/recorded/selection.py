@@ -66,6 +66,8 @@ def select(runs: Sequence[ForeignRun], choice: Choice) -> Selection:
     _check_distinct(found)
     if about_seeds := _unlike_seeds(found, is_numbered):
         notes.append(about_seeds)
+    if choice.seed != NO_SEED and (about_replicates := _only_replicates(found, not seed_key)):
+        notes.append(about_replicates)
     return Selection(axes, found, alike, notes)
 
 
@@ -147,6 +149,25 @@ def _unlike_seeds(runs: Sequence[Recorded], is_numbered: bool) -> str:
     if shared:
         return f"{what}: 'matrix.seed=[{','.join(map(str, shared))}]' leaves the runs that all settings have"
     return what + ("" if is_numbered else ": --seed none numbers the runs instead")
+
+
+IN_A_NAME = re.compile(r"(?<![A-Za-z0-9.])([A-Za-z]+)(\d+(?:\.\d+)?(?:e[-+]?\d+)?)(?![A-Za-z0-9])")  # lr0.1
+
+
+def _only_replicates(runs: Sequence[Recorded], is_numbered: bool) -> str:
+    """Return a sentence if runs differ in nothing but a seed, and this was counted or there is no axis; else ""."""
+    groups: dict[str, list[Recorded]] = {}
+    for each in runs:
+        groups.setdefault(_alike(each.values), []).append(each)
+    groups = {key: group for key, group in groups.items() if len(group) > 1}
+    if not groups or (runs[0].values and not is_numbered):
+        return ""
+    parts = [set(IN_A_NAME.findall(each.run.name)) for group in groups.values() for each in group]
+    differing = sorted(part for part in set.union(*parts) - set.intersection(*parts) if part[0] != "seed")
+    named = f" Their names differ in {' and '.join(map(''.join, differing[:2]))}." if len(differing) > 1 else ""
+    but = "" if is_numbered else " but the seed"
+    what = f"nothing{but} tells {sum(map(len, groups.values()))} runs apart, which count as seeds: are they replicates?"
+    return f"{what}{named} If not, name their settings: --axes A,B, folders such as lr=0.1, or W&B's table of runs"
 
 
 def _alike(values: dict[str, Any]) -> str:

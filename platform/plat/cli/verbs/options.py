@@ -90,6 +90,8 @@ def options(
 
     For example: plat options filter, plat options filter.rule, plat options peak_success_table
     """
+    if key and key.partition(".")[0] == "script":
+        trainer = "script"
     known = [*_options_of(find_trainer(trainer, Path())), *_functions()]
     chosen = known if key is None else _named(key, known)
     if as_json:
@@ -98,6 +100,8 @@ def options(
     if len(chosen) == 1:
         print(_in_full(chosen[0]))
         return 0
+    if key is None and trainer == "embedded":
+        print("Options of a script: plat options --trainer script. Of the trainer `embedded`:\n")
     print(table(COLUMNS, [option.cells() for option in chosen]))
     if key is None:
         print("\n`plat options KEY` explains one of them, or all that begin with KEY.")

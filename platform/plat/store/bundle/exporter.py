@@ -107,7 +107,7 @@ def _read(home: Home, run_id: str) -> tuple[BundledRun | None, str]:
     paths = home.run(run_id)
     try:
         run = read_run(paths)
-    except (HomeError, OSError, UnicodeDecodeError) as error:
+    except (HomeError, OSError, ValueError) as error:
         return None, str(error)
     if run is None:
         return None, run_state(paths).state

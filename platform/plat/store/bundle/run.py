@@ -72,7 +72,7 @@ def read_run(paths: RunPaths) -> BundledRun | None:
     """Return the run of a directory, None unless it has a result or its last attempt failed.
 
     The text of uncommitted code changes, which runs of plat 0.4 may have, and the names of changed and untracked files
-    are left out. Raises HomeError if its config or meta.json is unusable, OSError or UnicodeDecodeError if another of
+    are left out. Raises HomeError if its config or meta.json is unusable, OSError or ValueError if another of
     its files is.
     """
     result, last = run_files.read_result(paths), _last_attempt(paths)

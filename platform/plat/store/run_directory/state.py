@@ -39,6 +39,7 @@ class RunState:
     reason: str = ""  # why the last attempt ended, or the place at the scheduler; one line
     damage: str = ""  # of result.json in one line, "" if there is none; the next attempt sets a damaged file aside
     starting: str = ""  # current activity of a running run before its first step, "" if not recorded
+    resumes: bool = True  # False: it has no checkpoint
     submission: str = ""  # name of the submission whose task has the run, "" if there is none or the process runs here
 
 
@@ -86,10 +87,11 @@ def _state_of_unfinished(paths: RunPaths) -> RunState:
         return RunState(RunStatus.MISSING, iterations=iterations, damage=damage)
     number = attempts[-1].number
     ended = run_files.read_outcome(attempts[-1])
+    saved = any(path for attempt in attempts for path in attempt.checkpoints.glob("*"))
     if ended is None or is_result(str(ended.get("outcome", ""))):  # killed before it wrote its outcome or result.json
         step, success, age = _progress(paths, headline)
         reason = damage or "the process vanished"
-        return RunState(RunStatus.INTERRUPTED, None, step, success, iterations, number, age, reason, damage)
+        return RunState(RunStatus.INTERRUPTED, None, step, success, iterations, number, age, reason, damage, "", saved)
     return RunState(
         RunStatus.FAILED if is_failure(str(ended.get("outcome", ""))) else RunStatus.INTERRUPTED,
         ended.get("outcome"),
@@ -100,6 +102,7 @@ def _state_of_unfinished(paths: RunPaths) -> RunState:
         _age(ended.get("time")),
         ended.get("reason") or "",
         damage,
+        resumes=saved,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import errno
 import os
 import queue
 import re
@@ -183,6 +184,8 @@ class Script:
 
 
 def _advice(error: OSError, program: Path) -> str:
+    if error.errno == errno.E2BIG:
+        return "write the long value into a file, or let the script read all values from the file {plat.config}"
     if isinstance(error, PermissionError):
         return "make the file executable (chmod +x), or name its interpreter first: bash run.sh"
     if isinstance(error, FileNotFoundError) and program.is_file():

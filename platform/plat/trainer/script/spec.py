@@ -9,11 +9,11 @@ from typing import Any
 
 from plat.errors import SpecError
 from plat.extras import require_extra
-from plat.suggest import suggest
+from plat.suggest import nearest, suggest
 from plat.trainer.api import HEADLINE, TrainerSpec, lazily
 from plat.trainer.script import snapshot
 from plat.trainer.script.command import PYTHONS, check_placeholders, flat, interpreter, is_read_anew, words_of
-from plat.trainer.script.config import TENSORBOARD, TO_FILL_IN, WANDB, ScriptRunConfig, sources_of
+from plat.trainer.script.config import KINDS, TENSORBOARD, TO_FILL_IN, WANDB, ScriptRunConfig, sources_of
 from plat.trainer.script.readers.patterns import compiled
 from plat.trainer.script.source_files import source_files
 
@@ -34,6 +34,12 @@ def validate(config: ScriptRunConfig) -> ScriptRunConfig:
     for name, value in flat(config.args).items():
         if value == TO_FILL_IN:
             raise SpecError(f"{name} is still {TO_FILL_IN}", where=name, fix="write its value into the experiment file")
+    for name in sources_of(config.script):
+        if "{" in name:
+            fix = "name a file, and let the script write it: --out {plat.run_dir}/metrics.csv"
+            raise SpecError(f"{name!r} has a placeholder", where="script.metrics", fix=fix)
+        if name not in KINDS and not set(name) & set("./*") and nearest(name, KINDS):
+            raise SpecError(f"no kind of metrics {name!r}", where="script.metrics", fix=suggest(name, KINDS, "kinds"))
     for metrics in map(Path, sources_of(config.script)):
         if metrics.is_absolute() or ".." in metrics.parts:
             fix = "name a file below PLAT_RUN_DIR, and let the script write it there: --out {plat.run_dir}/metrics.csv"

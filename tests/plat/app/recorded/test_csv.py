@@ -133,6 +133,8 @@ def test_configs_beside_the_files_and_runs_without_seed_or_step(plat, project, s
             r"same values and seed \(seed=1\): a/b/seed=1.csv and a/seed=1.csv",
         ),
         ({"a/b.csv": "l\n1\n", "a/config.json": '{"a":' * 9000 + "1" + "}" * 9000}, ["a"], "nested too deeply"),
+        ({"a/b.csv": "größe\n1\n".encode("latin1")}, ["a"], "not UTF-8, but maybe latin1: iconv -f latin1 -t utf-8 b"),
+        ({"a/b.csv": "l\n1\n".encode("utf-16")}, ["a"], "maybe utf-16: iconv -f utf-16"),
         ({"a/b.csv": "l\n\0\n"}, ["a"], "no run has a metric|the file cannot be read"),
         ({"a/b.csv": "l\n1\n"}, ["a", "--axes", "lr"], "no run has the value 'lr'"),
         ({"a/b.csv": "l\n1\n"}, ["a", "--metrics", "loss"], "no run has the metric 'loss'"),
@@ -141,7 +143,7 @@ def test_configs_beside_the_files_and_runs_without_seed_or_step(plat, project, s
 def test_bad_input_is_refused_and_leaves_nothing(plat, project, files, arguments, message):
     for name, text in files.items():
         Path(name).parent.mkdir(exist_ok=True, parents=True)
-        Path(name).write_text(text)
+        Path(name).write_bytes(text if isinstance(text, bytes) else text.encode())
     before = sorted(Path.cwd().rglob("*"))
     code, _, err = plat("import", "csv", *arguments, "--out", "new.yaml")
     assert code == 2 and re.search(message, err, flags=re.S), err

@@ -61,6 +61,16 @@ def test_a_folder_of_runs_is_read(plat, project, stored, monkeypatch):
     }
 
 
+def test_child_runs_are_left_out_and_counted(plat, client):
+    experiment = client.create_experiment("nested", artifact_location="artifacts")
+    for lr in (0.1, 0.01, 0.5):
+        add(client, experiment, lr, 0)
+    first, *_, last = client.search_runs([experiment])
+    client.set_tag(last.info.run_id, "mlflow.parentRunId", first.info.run_id)
+    code, out, _ = plat("import", "mlflow", URI, "--experiment", "nested", "--out", "n.yaml", "--no-sweep")
+    assert code == 0 and "child runs of others: 1 run\n" in out and "n.yaml: 2 runs" in out
+
+
 def test_bad_input_is_refused(plat, client):
     def refused(*arguments: str) -> str:
         code, _, err = plat("import", "mlflow", *arguments, "--out", "new.yaml")

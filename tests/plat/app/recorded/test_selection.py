@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -73,6 +74,22 @@ def test_the_notes_say_what_to_do_about_unlike_seeds():
     assert notes((1, 0), (1, 1), (2, 0), (2, 1)) == []
     assert "'matrix.seed=[0,1]' leaves the runs" in notes((1, 0), (1, 1), (1, 2), (2, 0), (2, 1))[0]
     assert "--seed none numbers the runs" in notes((1, 0), (2, 1))[0]
+
+
+def test_a_note_asks_whether_runs_that_nothing_tells_apart_are_replicates():
+    def notes(names: list[str], *values: dict[str, Any], seed: str = "") -> str:
+        given = [replace(run, name=name) for run, name in zip(runs(*values), names, strict=True)]
+        return " ".join(select(given, Choice(seed=seed)).notes)
+
+    cleanrl = [f"runs/CartPole-v1__ppo_lr{lr}__0__17{at}" for at, lr in enumerate((0.1, 0.2, 0.2), 11)]
+    said = notes(cleanrl, {}, {}, {})
+    assert "nothing tells 3 runs apart, which count as seeds: are they replicates?" in said
+    assert "Their names differ in lr0.1 and lr0.2." in said
+    assert "lr0.1 and lr0.2" in notes(["lr0.1.csv", "lr0.2.csv"], {}, {})
+    assert "nothing tells 2 runs apart, which count as seeds: are they replicates? If" in notes(["a", "b"], {}, {})
+    assert "nothing but the seed tells 2 runs apart" in notes(["seed0", "seed1"], {"seed": 0}, {"seed": 1})
+    assert "nothing tells 2 runs" in notes(["a", "b", "c"], {"opt": "x"}, {"opt": "x"}, {"opt": "y"})
+    assert notes(["a", "b"], {"lr": 1}, {"lr": 2}) == notes(["a", "b"], {}, {}, seed="none") == ""
 
 
 def test_metrics_are_chosen_and_runs_without_them_left_out():

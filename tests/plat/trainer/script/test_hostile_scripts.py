@@ -100,6 +100,12 @@ def test_a_program_that_the_system_refuses_is_named_with_advice(
     assert fix in str(error.value.fix) and error.value.where == str(tmp_path)
 
 
+def test_a_value_that_is_too_long_for_a_command_is_refused_with_a_way_on(run: Run) -> None:
+    with pytest.raises(RunError, match="Argument list too long") as error:
+        run("", ["/bin/echo", "x" * 200_000])
+    assert "into a file" in str(error.value.fix) and "{plat.config}" in str(error.value.fix)
+
+
 def test_strange_numbers_and_nested_objects_are_no_metrics(run: Run) -> None:
     text = 'print(\'{"a": NaN, "b": -Infinity, "c": 1\' + \'0\' * 400 + \', "d": {"e": [{}]}}\')\n'
     text += "print('{\"a\": 1' + '0' * 5000 + '}'); print('[' * 99999); print('{\"a\":' * 99999)\n"

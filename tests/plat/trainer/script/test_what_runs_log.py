@@ -198,6 +198,9 @@ def test_where_nothing_was_read_the_message_proposes_what_reads_it(
     ("options", "says"),
     [
         ({"metrics": {"a": 1}}, "is no source of metrics"),
+        ({"metrics": "tensorbord"}, "no kind of metrics 'tensorbord'"),
+        ({"metrics": "wandbb"}, "no kind of metrics 'wandbb'"),
+        ({"metrics": "{lr}/m.csv"}, "has a placeholder"),
         ({"metrics": ["text", "../x.csv"]}, "is outside of PLAT_RUN_DIR"),
         ({"patterns": ["step {}"]}, "{} is no name"),
         ({"patterns": ["no name"]}, "'no name' names no number"),
