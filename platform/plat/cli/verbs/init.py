@@ -70,6 +70,8 @@ def _of_trial(trial: Trial) -> list[str]:
     lines = [f"tried: the script {end} after {trial.seconds:.1f} s"]
     if trial.metrics is None:
         lines += ["no metric was read; its last lines:", *(f"  {line}" for line in trial.lines)]
+        if trial.code:
+            return [*lines, "mend this, or fill in what the script needs: `plat sweep FILE --first 1` tries it again"]
         if trial.shared:
             lines.append(f"it has written {trial.shared}, which all runs would share: try script.own_folder: true")
         return [*lines, "let it run longer with --seconds, or describe its lines with script.patterns"]

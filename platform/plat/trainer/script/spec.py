@@ -12,7 +12,15 @@ from plat.extras import require_extra
 from plat.suggest import nearest, suggest
 from plat.trainer.api import HEADLINE, TrainerSpec, lazily
 from plat.trainer.script import snapshot
-from plat.trainer.script.command import PYTHONS, check_placeholders, flat, interpreter, is_read_anew, words_of
+from plat.trainer.script.command import (
+    PYTHONS,
+    check_placeholders,
+    flat,
+    interpreter,
+    is_read_anew,
+    search_path,
+    words_of,
+)
 from plat.trainer.script.config import KINDS, TENSORBOARD, TO_FILL_IN, WANDB, ScriptRunConfig, sources_of
 from plat.trainer.script.readers.patterns import compiled
 from plat.trainer.script.source_files import source_files
@@ -63,7 +71,7 @@ def _check_machine(config: ScriptRunConfig) -> None:
             what, fix = f"there is no Python {program}", "name one that exists, relative to script.folder"
             raise SpecError(what, where="script.python", fix=fix)
     path = Path(config.script.folder) / program
-    if "{" in program or shutil.which(program if "/" not in program else str(path)):
+    if "{" in program or shutil.which(program if "/" not in program else str(path), path=search_path(config.script)):
         return
     if path.is_file():
         fix = f"chmod +x {path}, or name its interpreter first: bash {program}"

@@ -86,7 +86,10 @@ def _tried(config: ScriptRunConfig, seconds: float, uses_mlflow: bool) -> Trial:
         took, code = time.time() - started, process.code
         below = [path for path in written(files, started) if kind_of(path) == "file" and path.name != OF_PLAT]
         metrics, logged = None, list[Logged]()
-        for setting in ["", *clients, *(path.relative_to(files).as_posix() for path in below), TEXT]:
+        has_failed = took < seconds and code != 0
+        for setting in (
+            [] if has_failed else ["", *clients, *(path.relative_to(files).as_posix() for path in below), TEXT]
+        ):
             with contextlib.suppress(RunError):
                 if logged := list(_read(replace(config.script, metrics=setting), files, lines)):
                     metrics = setting

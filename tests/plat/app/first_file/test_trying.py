@@ -76,6 +76,12 @@ def test_a_script_that_writes_where_it_runs_gets_a_folder_of_its_own(here: Path)
     assert run.config["script"]["own_folder"] is True and not (here / "runs").exists()
 
 
+def test_a_script_that_fails_is_not_read() -> None:
+    Path("crash.py").write_text("print('step 1: loading data, rank: 0')\nraise SystemExit('pass --data')\n")
+    trial = make_first_file("crash.py", seconds=20).trial
+    assert trial is not None and (trial.metrics, trial.code) == (None, 1) and trial.lines[-1] == "pass --data"
+
+
 def test_a_required_value_must_be_written_first() -> None:
     Path("needs.py").write_text(
         "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--data', required=True)\n"

@@ -33,6 +33,7 @@ class Objects:
         self, step: str, refuse: Refuse, place: str = "", *, first: int = 1, fraction: bool = False, time_key: str = ""
     ) -> None:
         self._names, self._refuse, self._place = step_names(step), refuse, place
+        self._stated = frozenset(self._names)
         self._next, self._fraction, self._time_key = first, fraction, time_key
         self._held: list[tuple[dict[str, float], float]] = []  # without a step
         self._held_names: set[str] = set()
@@ -74,8 +75,17 @@ class Objects:
             if repeats or len(self._held) > MOST_HELD:
                 yield from self.end()
 
-    def end(self) -> Iterator[Logged]:
-        """Yield the objects without a step that still wait for one that has it: there is none."""
+    def has_step(self, values: Mapping[str, Any]) -> bool:
+        """Return True if a step is among these values, a fraction of an epoch included."""
+        return any(name.lower() in self._stated for name in flat(values))
+
+    def end(self, others_have_steps: bool = False) -> Iterator[Logged]:
+        """Yield the objects without a step that still wait for one that has it: there is none.
+
+        others_have_steps   True: other lines of the source have steps, so these are left out
+        """
+        if others_have_steps and not self._is_counted:
+            self._leave_out()
         self._is_counted = True
         for metrics, at in self._held:
             yield self._counted(metrics, at)

@@ -1,7 +1,8 @@
 """Read the lines that people print: `step 100: train loss 1.234, val loss 1.3`, `epoch 3 | acc 0.91`, bars, dicts.
 
 A line counts if it has a step, or if it follows a line that has nothing else, such as `Epoch 3/10`. A line that is only
-`val_bpb: 0.9979` counts at the newest step, or is counted if no line has a step. Names get underscores for blanks.
+`val_bpb: 0.9979` counts at the newest step, or is counted if no line has a step and it names no argument such as the
+seed. Names get underscores for blanks.
 """
 
 from __future__ import annotations
@@ -30,10 +31,16 @@ STAMP = re.compile(
     r"\d{4}-\d\d-\d\d(?:[T ,]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?|\b\d\d:\d\d:\d\d(?:[.,]\d+)?"
 )
 LEVEL = re.compile(r"\b(?:DEBUG|INFO|WARNING|ERROR)\b(?::[\w.]+(?=:))?:?")  # `INFO`, `INFO:root:`
-BETWEEN = re.compile(r"[|;\t\[\]{}<>]|(?<!\d),|,(?!\d)|\s-\s|(?<=\d)\s*:\s|:\s+(?=[A-Za-z])|(?<=\s)[()]|[()](?=\s|$)")
+BETWEEN = re.compile(r"[|;\t\[\]{}<>]|(?<!\d),|,(?!\d)|\s-\s|:\s+(?=[A-Za-z])|(?<=\s)[()]|[()](?=\s|$)")
+AFTER_NUMBER = re.compile(r"(?<![\w.])([\d.]+)\s*:\s")  # `epoch 3: loss 0.5`, and not `f1: 0.5`
 METRIC = re.compile(rf"(?i)(?<![a-z])(loss|acc(uracy)?|score|reward|return|perplexity|bleu|f1)(\s*[:=]\s*|\s+){NUMBER}")
 BARE = re.compile(r"(?<![\w'\"])([-+]?)(nan|NaN|inf|Infinity)(?![\w'\"])")
 WRAPPED = re.compile(r"\b(?:np|numpy|torch)?\.?(?:float|int|bfloat|uint)\d*\(([^()]*)\)|\btensor\(([^(),]*)[^()]*\)")
+
+
+BAR = re.compile(r"\s*(\d+)/(\d+)\s")  # of Keras
+ROUND = re.compile(r"^\[(\d+)\](?=\s)")  # of XGBoost and LightGBM
+ARGUMENT = re.compile(r"(?i)(^|_)(seed|epochs|batch_size|lr|learning_rate|rank|world_size|port|pid|workers|version)$")
 
 
 def plain(line: str) -> str:
@@ -51,18 +58,28 @@ class Text:
         self._alone = Objects("\n", refuse, "the output", first=first)  # lines without a step, until there is one
         self._newest: tuple[str, int] | None = None
         self._title: tuple[str, int] | None = None
+        self._bars: tuple[tuple[str, int] | None, str] = None, ""  # the title, and how many steps its bars have
 
     def read(self, line: str, at: float | None = None, look: Look = "first") -> Iterator[Logged]:
         """Yield the metrics of a line without its end. `look`: "changed" for a piece of a progress bar."""
         text = plain(line)[:LONGEST]
         if "{" in text and (found_dicts := _dicts(text)):
             for values in found_dicts:
-                yield from self._dicts.of_values(values, at)
+                if self._newest is not None and not self._dicts.has_step(values):
+                    self._left_out = self._left_out or text  # the result of an evaluation
+                else:
+                    yield from self._dicts.of_values(values, at)
             return
-        text = LEVEL.sub(" ", STAMP.sub(" ", text)).strip()
+        text = ROUND.sub(r"iteration \1;", LEVEL.sub(" ", STAMP.sub(" ", text)).strip()).replace("'s ", "_")
         if (title := TITLE.match(text)) and (word := self._word(title["word"])):
             self._title = self._newest = word, int(title["step"])
             return
+        if self._title and (bar := BAR.match(text)):
+            if self._bars[0] != self._title:
+                self._bars = self._title, bar[2]
+            if self._bars[1] != bar[2]:  # of an evaluation after the training
+                self._left_out = self._left_out or text
+                return
         found: dict[str, float] = {}
         for name, value in pairs(text):
             found[name] = found.get(name, value) if self._word(name) else value  # of several steps the first
@@ -79,7 +96,7 @@ class Text:
             return
         elif self._newest is None:
             self._early = self._early or (text if METRIC.search(text) else "")
-            yield from self._alone.of_values(found, at)
+            yield from self._alone.of_values({name: found[name] for name in found if not ARGUMENT.search(name)}, at)
             return
         else:
             counted = self._newest
@@ -88,7 +105,7 @@ class Text:
 
     def end(self) -> Iterator[Logged]:
         """Yield what waited for a line with a step, if there was none."""
-        yield from self._dicts.end()
+        yield from self._dicts.end(others_have_steps=self._newest is not None)
         if self._newest is None:
             yield from self._alone.end()
         if line := self._left_out or (self._early if self._newest else ""):
@@ -103,7 +120,7 @@ class Text:
 
 def pairs(text: str) -> Iterator[tuple[str, float]]:
     """Yield the names and numbers of a line; parts of it that are no pairs of these are left out."""
-    for piece in BETWEEN.split(OF.sub(r"\1\2\3", text)):
+    for piece in BETWEEN.split(AFTER_NUMBER.sub(r"\1;", OF.sub(r"\1\2\3", text))):
         part = piece.strip().strip(".*#=- ")
         if SERIES.fullmatch(part):
             for name, number in PAIR.findall(part):

@@ -163,3 +163,31 @@ def test_colours_and_bars_before_an_object_do_not_hide_it() -> None:
     lines += [(b'note {"step": 3, "a": 3}', False)]
     found = [logged for line, is_bar in lines for logged in output.read(line, 1.0, is_bar)]
     assert [logged.metrics["a"] for logged in found] == [1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    "last", ["{'acc': 0.06, 'loss': 0.8}", "1563/1563 ━━━━ 2s 1ms/step - acc: 0.06 - loss: 0.8"], ids=["dict", "bar"]
+)
+def test_an_evaluation_after_the_training_is_no_last_step(last: str) -> None:
+    lines = [part for epoch in (1, 2) for part in (f"Epoch {epoch}/2", f"10/10 ━━━━ 1s 4ms/step - loss: 0.{epoch}")]
+    assert read(*lines, last) == [("epoch", 1, {"loss": 0.1}), ("epoch", 2, {"loss": 0.2})]
+    told: list[str] = []
+    reader = Text("", lambda what, where, fix: told.append(what))
+    assert [[*reader.read(line)] for line in (*lines, last)] and [*reader.end()] == []
+    assert len(told) == 1 and last[:10] in told[0]
+
+
+def test_arguments_before_a_table_are_no_metrics() -> None:
+    assert read("Seed: 0", "batch_size: 8", "| rollout/ | |", "|    ep_rew_mean | 10.5 |") == []
+
+
+def test_rounds_of_boosting_are_steps() -> None:
+    lines = ["[0]\tdtrain-rmse:0.82\tdtest-rmse:0.84", "[1]\tvalid_0's l2: 0.198\tvalid_0's l1: 0.43"]
+    assert read(*lines) == [
+        ("iteration", 0, {"dtrain-rmse": 0.82, "dtest-rmse": 0.84}),
+        ("iteration", 1, {"valid_0_l2": 0.198, "valid_0_l1": 0.43}),
+    ]
+
+
+def test_a_name_may_end_with_a_digit() -> None:
+    assert read("epoch 3: f1: 0.5, top5: 0.9") == [("epoch", 3, {"f1": 0.5, "top5": 0.9})]
