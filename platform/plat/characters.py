@@ -17,6 +17,16 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _OTHER_SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-ln-~]")  # moves the cursor, clears a line
 _OVERWRITTEN = re.compile(r"[^\n]*\r(?=[^\r\n])")  # earlier states of a progress bar in the same line
+# What services call their keys, and options and variables named like one.
+_SECRET = re.compile(
+    r"\b(hf_|sk-|ghp_|gho_|github_pat_|glpat-|xox[abp]-|AKIA|AIza)[\w-]{12,}"
+    r"|(?i:(?<=token)|(?<=secret)|(?<=password)|(?<=passwd)|(?<=api.key)|(?<=apikey))([= ]|\": \")[^\s\"'{}]{8,}"
+)
+
+
+def masked(text: str) -> str:
+    """Return the text with `***` in place of what looks like a key or a password, such as `--api-key 12345678`."""
+    return _SECRET.sub(lambda match: f"{match[1] or match[2]}***", text)
 
 
 def forbidden_character(text: str) -> str | None:

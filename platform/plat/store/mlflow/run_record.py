@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from plat.characters import masked
 from plat.errors import HomeError
 from plat.plain_files import read_bytes
 from plat.store.mlflow.run_tags import code_tags, identity_tags, result_tags, status_of
@@ -153,7 +154,7 @@ def read_record(paths: RunPaths, wanted_by: Sequence[str] = ()) -> RunRecord | N
         status=status,
         start=min((time for time in times if time is not None), default=0),
         end=end,
-        params={clean_key(key): cut(text(value), PARAM_LENGTH) for key, value in flatten(trusted).items()},
+        params={clean_key(key): cut(masked(text(value)), PARAM_LENGTH) for key, value in flatten(trusted).items()},
         tags={clean_key(key): cut(value, TAG_LENGTH) for key, value in tags.items()},
         points=points,
         artifacts=_artifacts(paths, tables, with_config=not wrong_config),

@@ -11,6 +11,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from plat.characters import masked
 from plat.errors import RunError, os_errors_as
 from plat.processes.marked import marked
 from plat.processes.process_tree import signal_name
@@ -79,7 +80,7 @@ def train(config: ScriptRunConfig, io: RunIO) -> Outcome:
         raise _failure(script, words, config.script)
     if not recorder.has_logged:
         error = nothing_read(config.script, files, started, script.tail, notes.all)
-        error.where = shlex.join(words)
+        error.where = masked(shlex.join(words))
         raise error
     return Outcome(FINISHED, {"notes": "; ".join(notes.all)} if notes.all else {})
 
@@ -185,4 +186,4 @@ def _failure(script: Script, words: list[str], config: ScriptConfig) -> RunError
     fix = "its output is in the run's log" + ("; it may need less memory, or fewer --jobs" if is_killed else "")
     if "ModuleNotFoundError" in script.last:
         fix = f"install it for {interpreter(config)}, or name the Python that has it: script.python: PATH"
-    return RunError(what, where=shlex.join(words), fix=fix, failure_class="node" if is_killed else "error")
+    return RunError(what, where=masked(shlex.join(words)), fix=fix, failure_class="node" if is_killed else "error")
