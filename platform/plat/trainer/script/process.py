@@ -42,6 +42,8 @@ class Line(NamedTuple):
 
 # A line that ends an output and does not say why: a rule, or what Hydra prints below every error.
 NO_REASON = re.compile(rb"[\s=*#_~+-]+|Set the environment variable HYDRA_FULL_ERROR=1.*\s*")
+# An exception of Python, the error of R; below it may be more of its text.
+ERROR = re.compile(rb"\s*([\w.]+(Error|Exception)\b|Error in |Error: )")
 
 
 class Script:
@@ -118,6 +120,12 @@ class Script:
                 self._lines.get_nowait()
 
     @property
+    def reason(self) -> str:
+        """Why it failed: the last error that it printed, else its last line."""
+        errors = [line for line in self.tail if ERROR.match(line)]
+        return _shown(errors[-1]) if errors else self.last
+
+    @property
     def code(self) -> int | None:
         """The exit code, None while the script runs."""
         return self._process.poll()
@@ -179,8 +187,12 @@ class Script:
         self._is_in_bar = last.endswith(b"\r")
         for shown in reversed(self.tail):
             if not NO_REASON.fullmatch(shown):
-                self.last = escaped(as_lines(shown.strip()[-LAST:].decode("utf-8", "replace")))
+                self.last = _shown(shown)
                 break
+
+
+def _shown(line: bytes) -> str:
+    return escaped(as_lines(line.strip()[-LAST:].decode("utf-8", "replace")))
 
 
 def _advice(error: OSError, program: Path) -> str:

@@ -182,8 +182,8 @@ def _failure(script: Script, words: list[str], config: ScriptConfig) -> RunError
     how = f"exit code {code}" if code > 0 else f"signal {signal_name(-code).removeprefix('signal ')}"
     is_killed = code == -signal.SIGKILL
     how += ", sent from outside or by the kernel for lack of memory" if is_killed else ""
-    what = f"the script ended with {how}" + (f": {script.last}" if script.last else "")
+    what = f"the script ended with {how}" + (f": {script.reason}" if script.reason else "")
     fix = "its output is in the run's log" + ("; it may need less memory, or fewer --jobs" if is_killed else "")
-    if "ModuleNotFoundError" in script.last:
+    if "ModuleNotFoundError" in script.reason:
         fix = f"install it for {interpreter(config)}, or name the Python that has it: script.python: PATH"
     return RunError(what, where=masked(shlex.join(words)), fix=fix, failure_class="node" if is_killed else "error")

@@ -382,6 +382,9 @@ def test_the_reason_of_a_hydra_run_is_its_error(plat: Verb, project: Path) -> No
     (project / "t.py").write_text("print('the reason')\nprint('=' * 60)\nraise SystemExit(1)\n")
     _, out, err = plat("sweep", experiment(project, "python t.py"))
     assert "exit code 1: the reason" in " ".join((out + err).split())
+    (project / "t.py").write_text("raise RuntimeError('cannot open data.bin\\nCheck the docs.\\n\\nSee https://x.y')\n")
+    _, out, err = plat("sweep", experiment(project, "python t.py"))
+    assert "exit code 1: RuntimeError: cannot open data.bin" in " ".join((out + err).split())
 
 
 def test_a_run_with_nan_as_a_value_works(plat: Verb, project: Path) -> None:
