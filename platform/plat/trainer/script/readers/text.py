@@ -45,7 +45,7 @@ ARGUMENT = re.compile(r"(?i)(^|_)(seed|epochs|batch_size|lr|learning_rate|rank|w
 
 def plain(line: str) -> str:
     """Return a line without colours and the like."""
-    return COLOURS.sub("", line) if "\x1b" in line or "\x08" in line else line
+    return COLOURS.sub("", line.rstrip("\x08")) if "\x1b" in line or "\x08" in line else line
 
 
 class Text:
@@ -122,7 +122,7 @@ def pairs(text: str) -> Iterator[tuple[str, float]]:
     """Yield the names and numbers of a line; parts of it that are no pairs of these are left out."""
     for piece in BETWEEN.split(AFTER_NUMBER.sub(r"\1;", OF.sub(r"\1\2\3", text))):
         part = piece.strip().strip(".*#=- ")
-        if SERIES.fullmatch(part):
+        if SERIES.fullmatch(part) and not part.startswith("ETA:"):  # of Keras
             for name, number in PAIR.findall(part):
                 yield re.sub(r"\s+", "_", name), float(number.replace(",", ""))
 

@@ -51,6 +51,10 @@ LINES: dict[str, tuple[list[str], Found]] = {  # the script or library -> lines,
         ["Epoch 1/5", "\x1b[1m10/10\x1b[0m \x1b[32m━━━\x1b[0m\x1b[37m\x1b[0m \x1b[1m1s\x1b[0m 5ms/step - loss: 0.4"],
         [("epoch", 1, {"loss": 0.4})],
     ),
+    "Keras on a pipe": (
+        ["Epoch 1/2", "32/96 [==>...] - ETA: 7s - loss: 0.9\b\b\b\b", "96/96 [===] - 1s 5ms/step - loss: 0.5"],
+        [("epoch", 1, {"loss": 0.9}), ("epoch", 1, {"loss": 0.5})],
+    ),
     "Lightning": (
         ["Epoch 0: 100%|███| 10/10 [00:01<00:00, 9.5it/s, train_loss=0.500]"],
         [("epoch", 0, {"train_loss": 0.5})],
