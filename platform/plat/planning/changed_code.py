@@ -20,7 +20,7 @@ from plat.store.run_directory.run_files import config_hash, load_config, load_me
 from plat.trainer.finding import find_trainer
 from plat.trainer.plugin_code import FILES, TRAINER, PluginCode
 from plat.trainer.script.command import shared_outputs
-from plat.trainer.script.source_files import mentions_seed
+from plat.trainer.script.source_files import mentions_seed, shares_folder_of_hydra
 from plat.units import are, counted, were
 from plat.words.states import RunStatus
 
@@ -137,6 +137,10 @@ def doubts(runs: Iterable[Run]) -> list[str]:
         return []
     config = config_object(scripts[0], find_trainer("script"))
     lines = [f"all runs write {text}: put {{plat.run_dir}}/ before it" for text in shared_outputs(config.script)]
+    if shares_folder_of_hydra(config):
+        lines.append(
+            "runs that start in the same second share Hydra's folder: add hydra.run.dir={plat.run_dir} to the command"
+        )
     if len({run.config["seed"] for run in scripts}) > 1 and not mentions_seed(config):
         lines.append(
             "the command passes no {seed}, and no file of the script reads PLAT_SEED: its runs differ by chance alone"

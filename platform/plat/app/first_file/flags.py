@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 DEEPEST = 10  # columns: a line that is indented further belongs to the help of the option above it
 NOT_OF_A_RUN = ("help", "version", "install-completion", "show-completion")
@@ -58,6 +58,10 @@ def flags_of_help(text: str) -> list[Flag]:
         flag = _flag(head, says, usage)
         if flag is not None and flag.name not in NOT_OF_A_RUN:
             found.setdefault(flag.name, flag)
+    for name in [name for name in found if name[:3] in ("no-", "no_")]:  # a negation that is an option of its own
+        switch = found.get(name[3:])
+        if switch and switch.is_switch and not switch.negation and found[name].is_switch:
+            found[switch.name] = replace(switch, negation=found.pop(name).opening.strip())
     return list(found.values())
 
 

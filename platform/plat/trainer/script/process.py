@@ -201,6 +201,9 @@ def _advice(error: OSError, program: Path) -> str:
     if isinstance(error, PermissionError):
         return "make the file executable (chmod +x), or name its interpreter first: bash run.sh"
     if isinstance(error, FileNotFoundError) and program.is_file():
+        with program.open("rb") as file:
+            if file.readline(CHUNK).endswith(b"\r\n"):
+                return f"{program.name} has the line ends of Windows: sed -i 's/\\r$//' {program.name}"
         return f"the first line of {program.name} names an interpreter that is not here: correct it, or install that"
     if isinstance(error, FileNotFoundError):
         return "check the first word of script.command, and script.folder"

@@ -16,7 +16,10 @@ from plat.trainer.api import RunIO
 from plat.trainer.script.readers.logged import Logged, same
 from plat.trainer.script.readers.text import WORDS
 
-FIX = "let steps rise; a script that starts again resumes from PLAT_CHECKPOINT_DIR"
+FIX = (
+    "let steps rise, and one process and one run of a logger write a metric; a script that starts again resumes from "
+    "PLAT_CHECKPOINT_DIR"
+)
 STEPS, WAITING = "steps", "waiting"  # in the meta of a checkpoint
 
 

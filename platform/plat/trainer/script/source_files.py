@@ -76,6 +76,15 @@ def mentions_seed(config: ScriptRunConfig) -> bool:
     return not files or any(re.search(rb"PLAT_(SEED|CONFIG)", path.read_bytes()) for path in files)
 
 
+def shares_folder_of_hydra(config: ScriptRunConfig) -> bool:
+    """Return True if the command is a Hydra app whose folder, outputs/DATE/TIME, two runs may have in common."""
+    if config.script.own_folder or re.search(r"hydra\.(run|sweep)\.dir", str(config.script.command)):
+        return False
+    texts = [path.read_bytes() for path in followed_files(config)[0] if path.stat().st_size < LIMIT]
+    is_app = any(re.search(rb"^@hydra\.main\b", text, re.MULTILINE) for text in texts)
+    return is_app and not any(re.search(rb"^hydra:|^  dir:", text, re.MULTILINE) for text in texts)
+
+
 def hash_of(path: Path) -> str:
     """Return the hash of a file: for Python code that of its syntax (`python_code`), else the SHA-256 of its bytes."""
     return code_hash(path.read_bytes()) if path.suffix == ".py" and path.stat().st_size < LIMIT else file_hash(path)

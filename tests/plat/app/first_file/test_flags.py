@@ -81,6 +81,17 @@ p.add_argument("--out", default=None)
     }
 
 
+def test_a_switch_and_its_negation_as_two_options_are_one_switch() -> None:
+    script = argparse.ArgumentParser()
+    script.add_argument("--bar", action="store_true", default=True)
+    script.add_argument("--no-bar", dest="bar", action="store_false")
+    script.add_argument("--no-cuda", action="store_true")
+    flags = flags_of_help(script.format_help())
+    assert [(flag.name, flag.negation) for flag in flags] == [("bar", "--no-bar"), ("no-cuda", "")]
+    source = 'p.add_argument("--bar", action="store_true", default=True)'
+    assert with_defaults(flags, [source])[0].default == "True"
+
+
 def test_click() -> None:
     @click.command()
     @click.argument("data")

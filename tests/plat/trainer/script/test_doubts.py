@@ -54,3 +54,25 @@ def test_outputs_that_all_runs_share_are_named(plat: Verb, project: Path, words:
     Path("mine.yaml").write_text(f"title: x\n{base}\nmatrix: {{seed: [0, 1]}}\n")
     code, _, err = plat("plan", "mine.yaml")
     assert code == 0 and (said in err if said else "all runs write" not in err), err
+
+
+@pytest.mark.parametrize(
+    ("more", "config", "is_said"),
+    [
+        ("", "seed: 0", True),
+        (", script.own_folder: true", "seed: 0", False),
+        ("", "hydra:\n  run:\n    dir: out/${seed}\nseed: 0", False),
+        (" hydra.run.dir={plat.run_dir}", "seed: 0", False),
+    ],
+)
+def test_hydra_apps_whose_runs_may_share_a_folder_are_named(
+    plat: Verb, project: Path, more: str, config: str, is_said: bool
+) -> None:
+    Path("app.py").write_text("import hydra\n@hydra.main(config_path='conf', config_name='c')\ndef f(c): ...\n")
+    Path("conf").mkdir()
+    Path("conf/c.yaml").write_text(config)
+    word, keys = (more, "") if more.startswith(" ") else ("", more)
+    base = f"base: {{trainer: script, script.command: 'python app.py seed={{seed}}{word}'{keys}}}"
+    Path("mine.yaml").write_text(f"title: x\n{base}\nmatrix: {{seed: [0, 1]}}\n")
+    code, _, err = plat("plan", "mine.yaml")
+    assert code == 0 and ("share Hydra's folder" in " ".join(err.split())) == is_said, err

@@ -86,6 +86,7 @@ def test_a_hostile_script_ends_with_one_sentence(run: Run, tmp_path: Path, name:
     ("first", "fix"),
     [
         ("#!/no/such/interpreter\n", "names an interpreter that is not here"),
+        ("#!/bin/sh\r\ntrue\r\n", r"has the line ends of Windows: sed -i 's/\r$//' run.sh"),
         ("", "begin it with a line such as #!/bin/sh"),
         (None, "make the file executable"),
     ],
@@ -93,7 +94,7 @@ def test_a_hostile_script_ends_with_one_sentence(run: Run, tmp_path: Path, name:
 def test_a_program_that_the_system_refuses_is_named_with_advice(
     run: Run, tmp_path: Path, first: str | None, fix: str
 ) -> None:
-    (tmp_path / "run.sh").write_text(first or "")
+    (tmp_path / "run.sh").write_text(first or "", newline="")
     (tmp_path / "run.sh").chmod(0o644 if first is None else 0o755)
     with pytest.raises(RunError, match=r"cannot start './run\.sh'") as error:
         run("", "./run.sh")

@@ -56,8 +56,11 @@ def test_each_metric_has_its_own_steps_and_only_one_that_falls_is_refused() -> N
     again = recorder(Events())
     again.add(Logged(2, {"loss": 1.0}, 0.0))
     again.add(Logged(1, {"loss": 1.0}, 0.0, "epoch"))
-    with pytest.raises(RunError, match="logged step 1 after step 2 of loss, which it logs by step and by epoch"):
+    with pytest.raises(
+        RunError, match="logged step 1 after step 2 of loss, which it logs by step and by epoch"
+    ) as error:
         again.log()
+    assert "one process and one run of a logger write a metric" in str(error.value.fix)
 
 
 def test_a_checkpoint_keeps_what_waits_so_that_a_resume_is_exact() -> None:

@@ -15,6 +15,7 @@ from typing import Any
 from plat.trainer.script.readers.logged import LONGEST_MESSAGE, Logged, Refuse, number, step_names, whole
 
 DEEPEST = 20  # levels of nested objects
+MOST_DIGITS = 400  # of an integer that is a metric: no float is as large, and Python refuses thousands
 MOST_HELD = 10_000  # objects without a step that wait for one that has it
 
 
@@ -123,10 +124,14 @@ def objects_in(text: str) -> list[dict[str, Any]]:
     found, rest = list[dict[str, Any]](), text.strip()
     with contextlib.suppress(ValueError, RecursionError):
         while rest.startswith("{"):
-            values, end = json.JSONDecoder().raw_decode(rest)
+            values, end = json.JSONDecoder(parse_int=_integer).raw_decode(rest)
             found.append(values)
             rest = rest[end:].lstrip()
     return [] if rest else found
+
+
+def _integer(digits: str) -> int | None:
+    return int(digits) if len(digits) <= MOST_DIGITS else None
 
 
 def flat(values: Mapping[str, Any], prefix: str = "", depth: int = 0) -> dict[str, Any]:

@@ -38,6 +38,7 @@ BARE = re.compile(r"(?<![\w'\"])([-+]?)(nan|NaN|inf|Infinity)(?![\w'\"])")
 WRAPPED = re.compile(r"\b(?:np|numpy|torch)?\.?(?:float|int|bfloat|uint)\d*\(([^()]*)\)|\btensor\(([^(),]*)[^()]*\)")
 
 
+ROW = re.compile(rf"\|(\s*)({WORD})\s*\|\s*({NUMBER})?\s*\|")  # of a table of Stable-Baselines3 or Spinning Up
 BAR = re.compile(r"\s*(\d+)/(\d+)\s")  # of Keras
 ROUND = re.compile(r"^\[(\d+)\](?=\s)")  # of XGBoost and LightGBM
 ARGUMENT = re.compile(r"(?i)(^|_)(seed|epochs|batch_size|lr|learning_rate|rank|world_size|port|pid|workers|version)$")
@@ -45,7 +46,7 @@ ARGUMENT = re.compile(r"(?i)(^|_)(seed|epochs|batch_size|lr|learning_rate|rank|w
 
 def plain(line: str) -> str:
     """Return a line without colours and the like."""
-    return COLOURS.sub("", line) if "\x1b" in line or "\x08" in line else line
+    return COLOURS.sub("", line.rstrip("\x08")) if "\x1b" in line or "\x08" in line else line
 
 
 class Text:
@@ -58,6 +59,7 @@ class Text:
         self._alone = Objects("\n", refuse, "the output", first=first)  # lines without a step, until there is one
         self._newest: tuple[str, int] | None = None
         self._title: tuple[str, int] | None = None
+        self._group, self._rows = "", list[str]()  # of a table
         self._bars: tuple[tuple[str, int] | None, str] = None, ""  # the title, and how many steps its bars have
 
     def read(self, line: str, at: float | None = None, look: Look = "first") -> Iterator[Logged]:
@@ -70,6 +72,13 @@ class Text:
                 else:
                     yield from self._dicts.of_values(values, at)
             return
+        if row := ROW.fullmatch(text):
+            is_step, self._group = row[2] in ("total_timesteps", self._words[0]), self._group if row[3] else row[2]
+            name = self._words[0] if is_step else (self._group if len(row[1]) > 1 else "") + row[2]
+            self._rows += [f"{name}={row[3]}"] if row[3] else []
+            return
+        if self._rows and not text.strip("- "):
+            text, self._rows = "; ".join(self._rows), []
         text = ROUND.sub(r"iteration \1;", LEVEL.sub(" ", STAMP.sub(" ", text)).strip()).replace("'s ", "_")
         if (title := TITLE.match(text)) and (word := self._word(title["word"])):
             self._title = self._newest = word, int(title["step"])
@@ -122,7 +131,7 @@ def pairs(text: str) -> Iterator[tuple[str, float]]:
     """Yield the names and numbers of a line; parts of it that are no pairs of these are left out."""
     for piece in BETWEEN.split(AFTER_NUMBER.sub(r"\1;", OF.sub(r"\1\2\3", text))):
         part = piece.strip().strip(".*#=- ")
-        if SERIES.fullmatch(part):
+        if SERIES.fullmatch(part) and not part.startswith("ETA:"):  # of Keras
             for name, number in PAIR.findall(part):
                 yield re.sub(r"\s+", "_", name), float(number.replace(",", ""))
 

@@ -52,7 +52,7 @@ class WandbFiles:
                     elif kind == "history":
                         logged = history_of(record.history)
                         own = {name: value for name, value in logged.metrics.items() if name not in OF_WANDB}
-                        yield logged._replace(metrics=own)
+                        yield logged._replace(metrics=own, counter=path.stem)
             except SpecError as error:
                 if is_last:
                     self._refuse(error.what, error.where or "", error.fix or "")

@@ -156,6 +156,16 @@ def test_wandb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     }
 
 
+def test_two_runs_of_wandb_have_counters_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wandb = package("wandb")
+    for name, value in (("MODE", "offline"), ("DIR", str(tmp_path)), ("SILENT", "true")):
+        monkeypatch.setenv(f"WANDB_{name}", value)
+    for fold in ("a", "b"):
+        with wandb.init(project="mine", id=fold, dir=tmp_path) as run:
+            run.log({"loss": 1.0})
+    assert {logged.counter for logged in WandbFiles(tmp_path, refuse).new(is_last=True)} == {"run-a", "run-b"}
+
+
 def test_trackio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRACKIO_DIR", str(tmp_path))
     trackio = package("trackio")

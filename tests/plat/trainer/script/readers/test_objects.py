@@ -75,3 +75,8 @@ def test_a_fraction_of_an_epoch_is_a_metric_where_that_is_usual() -> None:
     found, _ = read({"loss": "6.5", "epoch": 0.1}, {"loss": 6, "epoch": 0.2}, {"eval": 5, "epoch": 1.0}, fraction=True)
     assert [(each.step, each.metrics["epoch"]) for each in found] == [(1, 0.1), (2, 0.2), (3, 1.0)]
     assert found[0].metrics["loss"] == 6.5
+
+
+def test_an_integer_of_thousands_of_digits_does_not_hide_the_other_metrics() -> None:
+    found, _ = read({"step": 1, "loss": 1}, '{"step": 2, "loss": 0.5, "n": -' + "9" * 5000 + "}")
+    assert [logged.metrics for logged in found] == [{"loss": 1.0}, {"loss": 0.5}]
