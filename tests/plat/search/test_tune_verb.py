@@ -106,7 +106,9 @@ def test_the_way_on_with_runs_of_a_search_is_plat_tune(plat, file, home):
     for named in ([], [file]):
         out = " ".join(plat("status", *named)[1].split())
         assert "1 interrupted" in out and "1 missing" in out and "plat sweep" not in out, out
-        assert "the next `plat tune FILE` resumes" in out and "the next `plat tune FILE` starts it" in out
+        assert (
+            "the next `plat tune FILE` starts it anew" in out and out.count("the next `plat tune FILE` starts it") == 2
+        )
     assert "`plat tune FILE` resumes" in " ".join(plat("why", first.id)[1].split())
     whys = [run["why"] for run in json.loads(plat("status", "--json")[1])["runs"]]
     assert all("plat tune" in why for why in whys) and second.id != first.id
