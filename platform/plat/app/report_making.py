@@ -124,7 +124,7 @@ def _notes(
 
     Also what runs themselves have noted, such as a column of metrics that could not be read.
     """
-    notes, stored = changed_code(experiment.runs, home), list(frames.runs["run_id"])
+    notes, stored = changed_code(experiment.runs, home, earlier), list(frames.runs["run_id"])
     if earlier:
         notes.append(f"`{provenance(experiment).command} --code-of-runs` reports the runs of the earlier code.")
     gone = [run_id for run_id in stored if not home.run(run_id).root.exists()]

@@ -55,15 +55,18 @@ class Earlier(NamedTuple):
     changes: list[Change]
 
 
-def changed_code(runs: Iterable[Run], home: Home) -> list[str]:
+def changed_code(runs: Iterable[Run], home: Home, earlier: Mapping[str, Earlier] | None = None) -> list[str]:
     """Return lines about code that changed since runs of these configs were made in this home; [] if none did.
 
     They count done runs of two kinds: those that are made again, because their id names other code, and
     those that stay valid, because the author named the code (`code=` in the spec) and did not change that name.
+
+    earlier   `made_before` of these runs, if it is known
     """
     counting = {run.id: run for run in runs if named_code(run.identity)}
     state_of = states(home, counting) if counting else {}
-    made_again = Counter(change for run in made_before(counting.values(), home).values() for change in run.changes)
+    earlier = made_before(counting.values(), home) if earlier is None else earlier
+    made_again = Counter(change for run in earlier.values() for change in run.changes)
     kept, versions = Counter[Change](), Counter[str]()
     for run in counting.values():
         if state_of[run.id].state == RunStatus.DONE:

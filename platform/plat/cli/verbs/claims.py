@@ -52,9 +52,10 @@ def claims(
     experiments = with_code_of_runs(experiments, place) if code_of_runs else experiments
     exit_code = catch_up(place, uri, experiments)
     runs = [run for experiment in experiments for run in experiment.runs]
-    for line in changed_code(runs, place):
+    earlier = made_before(runs, place)
+    for line in changed_code(runs, place, earlier):
         tell(f"note: {line}")
-    if made_before(runs, place):
+    if earlier:
         tell("note: --code-of-runs judges the runs of the earlier code")
         exit_code = exit_code or RUNS_FAILED
     claimed = paper_claims(experiments)
