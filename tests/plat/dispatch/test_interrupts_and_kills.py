@@ -158,6 +158,9 @@ def test_kill_9_of_everything_at_a_random_moment_leaves_no_trace(home, tmp_path,
     assert code == 0, output
     for overrides in options:
         run_id = toy_run(**overrides).id
-        assert comparable(home.run(run_id)) == comparable(undisturbed.run(run_id))
+        disturbed, quiet = comparable(home.run(run_id)), comparable(undisturbed.run(run_id))
+        if disturbed["checkpoint"][0] > quiet["checkpoint"][0]:  # told to stop before it was killed, it saved once more
+            del disturbed["checkpoint"], quiet["checkpoint"]
+        assert disturbed == quiet
         assert no_step_twice(home.run(run_id))
         assert lease.state(home.run(run_id)) != "live"  # an orphan's: killed between its result and letting go
