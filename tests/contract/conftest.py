@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clusters import QUICK, TOY, FakeSlurm
+from clusters import PYTHONPATH, QUICK, FakeSlurm
 from ray_cluster import ENVIRONMENT, RayCluster, on_ray
 
 from plat.store.home import Home
@@ -34,7 +34,7 @@ def home(tmp_path: Path) -> Home:
 @pytest.fixture
 def tasks_find_the_toy(monkeypatch: pytest.MonkeyPatch) -> None:
     """The toy trainer is importable in jobs, too: they inherit this environment."""
-    monkeypatch.setenv("PYTHONPATH", str(TOY))
+    monkeypatch.setenv("PYTHONPATH", PYTHONPATH)
 
 
 @pytest.fixture

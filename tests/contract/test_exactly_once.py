@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clusters import TOY, FakeSlurm
-from sweep_processes import wait_for
+from clusters import PYTHONPATH, QUICK, FakeSlurm
+from sweep_processes import Recorder, wait_for
 from toy_runs import toy_run
 
+from plat.dispatch.driver import sweep
 from plat.store.coordination.submissions import Submission
 from plat.store.disk.durable import read_json
 from plat.store.home import Home
@@ -35,7 +36,7 @@ AT_ONCE = 10  # homes in which something is killed at the same time
 @contextlib.contextmanager
 def submitters_process() -> Iterator[subprocess.Popen[str]]:
     """A process that forks submitters (see toy_submit.py), in a process group with them."""
-    environment = {**os.environ, "PYTHONPATH": f"{TOY}:{SCRIPT.parent}"}
+    environment = {**os.environ, "PYTHONPATH": f"{PYTHONPATH}:{SCRIPT.parent}"}
     with subprocess.Popen(
         [sys.executable, str(SCRIPT)],
         stdin=subprocess.PIPE,
@@ -86,9 +87,11 @@ def each_once(runs: int) -> dict[str, int]:
     return {toy_run(seed=number).id: 1 for number in range(runs)}
 
 
-# The steps before which a submitter is killed: it locks its folder, claims a run, writes down what it submits, calls
-# sbatch, and writes down the number of the job.
-POINTS = ["fcntl.flock", "os.link 001.json", "os.link submission.json", "subprocess.Popen sbatch", "os.link job.json"]
+# The steps before which a submitter is killed: it locks its folder, claims a run, writes down what it submits, writes
+# the pickles, calls sbatch, moves the batch script and the pickles to where the job expects them, and writes down the
+# number of the job.
+POINTS = ["fcntl.flock", "os.link 001.json", "os.link submission.json", "open .pkl", "subprocess.Popen sbatch"]
+POINTS += ["os.rename _submission.sh", "os.rename _submitted.pkl", "os.link job.json"]
 
 
 def kill_then_submit(submit: Submit, fake: FakeSlurm, homes: Sequence[Home], points: Sequence[int | str]) -> None:
@@ -108,6 +111,24 @@ def new_homes(folder: Path, count: int) -> list[Home]:
 
 def test_a_submitter_that_is_killed_leaves_what_the_next_goes_on_from(tmp_path, fake, submit):
     kill_then_submit(submit, fake, new_homes(tmp_path, len(POINTS)), POINTS)
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_killed_submitter_costs_a_task_at_most_one_start(home, fake, submit, ends):
+    """Its job has started without a pickle. The next command writes the pickle while the task waits for it; if the task
+    has ended, its runs are submitted again."""
+    fake.set(slots=2, requeue=False)
+    [killed] = submit(4, [(home, "os.rename _submitted.pkl")])
+    assert killed["exit"] == -9
+    wait_for(lambda: len([task for task in fake.tasks() if task["state"] == "RUNNING"]) == 2)
+    for task in fake.tasks() if ends else ():
+        fake.fail_node(task["name"])
+    runs = [toy_run(seed=seed) for seed in range(4)]
+    recorder = Recorder()
+    report = sweep(home, runs, on="slurm", cluster=(*QUICK, "cluster.runs_per_task=2"), progress=recorder)
+    assert report.counts() == {"done": 4} and all(len(home.run(run.id).attempts()) == 1 for run in runs)
+    assert fake.calls()["sbatch"] == (2 if ends else 1)
+    assert any(str(line).startswith("2 tasks started in vain") for line in recorder.lines) is ends
 
 
 @pytest.mark.cluster

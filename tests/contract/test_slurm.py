@@ -164,7 +164,7 @@ def test_a_failed_node_a_requeue_and_a_preemption_go_on_from_the_checkpoint(home
         how()
         wait_for(lambda: fake.tasks()[0]["restarts"] > restarts and fake.tasks()[0]["state"] == "RUNNING")
 
-    name = "101_0"
+    name = "101"  # a task that is alone is a plain job
     disturbed(lambda: fake.fail_node(name))
     disturbed(lambda: _call("scontrol", "requeue", name))
     disturbed(lambda: _call("scancel", "--signal=USR2", "--batch", name))

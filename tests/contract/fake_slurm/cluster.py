@@ -93,7 +93,7 @@ class Cluster:
             return
         minutes = element.job.options.get("time")
         name, _, ahead = element.job.options.get("signal", "").rpartition(":")[2].partition("@")
-        if minutes is None:
+        if not int(minutes or 0):
             return
         left = element.started + 60.0 * int(minutes) - self.now()
         if not element.warned and left <= float(ahead or 0):
@@ -107,7 +107,7 @@ class Cluster:
         output = job.options["output"].replace("%a", str(element.index)).replace("%A", str(job.number))
         environment = {
             **job.environment,
-            "SLURM_JOB_ID": str(job.number + 10000 * (element.index + 1)),
+            "SLURM_JOB_ID": str(job.number + (10000 * (element.index + 1) if job.array else 0)),
             "SLURM_CLUSTER_NAME": "fake",
             **({"SLURM_RESTART_COUNT": str(element.restarts)} if element.restarts else {}),
         }

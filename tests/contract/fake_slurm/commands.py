@@ -47,7 +47,7 @@ class Commands:
             int(parallel or count),
         )
         self.cluster.elements += [Element(job, index) for index in range(count)]
-        return {"code": 0, "out": f"{self._number}\n"}
+        return {"code": 0, "out": f"Submitted batch job {self._number}\n"}
 
     def squeue(self, request: dict[str, Any]) -> Reply:
         arguments = request["arguments"]
@@ -94,6 +94,9 @@ class Commands:
             private = "jobs,usage" if self.faults["hidden"] else "none"
             facts = {"ClusterName": "fake", "MaxArraySize": self.max_array_size, "PrivateData": private}
             return {"code": 0, "out": "".join(f"{name:<24}= {value}\n" for name, value in facts.items())}
+        if "partition" in arguments:
+            line = "PartitionName=low Default=YES DefaultTime=NONE MaxTime=UNLIMITED\n"
+            return {"code": 0, "out": line}
         if arguments[0] == "requeue":
             for element in self.cluster.named(arguments[1:]):
                 self.cluster.end(element, "PENDING")

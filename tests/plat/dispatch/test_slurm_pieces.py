@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,11 +15,11 @@ from hypothesis import strategies as st
 from toy_runs import toy_run
 
 from plat.dispatch.dispatcher_spec import OVER, PENDING, RUNNING, UNKNOWN
-from plat.dispatch.slurm.commands import indices, is_refusal, task_state
+from plat.dispatch.slurm.commands import indices, is_refusal, minutes_of, task_state
 from plat.dispatch.slurm.profile import Profile, load_profile, with_profile_path
+from plat.dispatch.slurm.run_task import PREEMPTED, TIMEOUT, RunTask, Stops, reason_of_stop
 from plat.dispatch.slurm.slurm_dispatcher import slurm_chunks
-from plat.dispatch.slurm.slurm_task import PREEMPTED, TIMEOUT, Stops, reason_of_stop
-from plat.dispatch.slurm.submission import script_text
+from plat.dispatch.slurm.submission import new_executor, parameters
 from plat.errors import SpecError
 from plat.spec.reading import yaml_reader
 from plat.store.coordination.submissions import Submission, new_submission
@@ -41,7 +43,7 @@ def test_the_profiles_that_come_with_plat_can_be_used(path, monkeypatch, tmp_pat
 
 def test_the_template_explains_every_option_and_gives_its_default():
     template = next(path for path in PROFILES if path.stem == "template")
-    names = {field.name for field in dataclasses.fields(Profile)} - {"name"}
+    names = {field.name for field in dataclasses.fields(Profile)} - {"name", "further", "old_names"}
     assert set(yaml_reader.read(template).data) == names
     assert dataclasses.replace(load_profile([f"cluster={template}"]), name="default") == Profile()
 
@@ -49,13 +51,22 @@ def test_the_template_explains_every_option_and_gives_its_default():
 @pytest.mark.parametrize(
     ("text", "what", "place", "fix"),
     [
-        ("partiton: gpu\n", "unknown option 'partiton'", ":1:1", "did you mean 'partition'"),
+        ("slurm_partiton: gpu\n", "submitit: Unknown argument 'partiton'", ":1:1", "did you mean 'slurm_partition'"),
+        ("partiton: gpu\n", "unknown option 'partiton'", ":1:1", "did you mean 'slurm_partition'"),
+        ("slurm_comment: mine\n", "plat sets submitit's parameter 'slurm_comment' itself", ":1:1", "leave it out"),
+        ("time: 5\ntimeout_min: 6\n", "time and timeout_min are two names of one setting", ":2:1", "timeout_min"),
+        (
+            "slurm_mem: 5G\nmemory: 6G\n",
+            "slurm_mem and memory are two names of one",
+            ":2:1",
+            "keep one of them: mem_gb",
+        ),
         ("account: a\ntime: soon\n", "time must be minutes", ":2:7", "template"),
-        ("memory: -1\n", "memory must be MiB", ":1:9", "template"),
+        ("mem_gb: -1\n", "mem_gb must be GB", ":1:9", "template"),
         ("memory: 16 gigs\n", "memory must be MiB", ":1:9", "template"),
         ("modules: python\n", "modules must be a list of texts", ":1:10", "template"),
         ("environment: [A]\n", "environment must be a mapping", ":1:14", "template"),
-        ("models:\n  big: {tim: 3}\n", "unknown option 'tim' of the model 'big'", ":2:3", "did you mean 'time'"),
+        ("models:\n  big: {tim: 3}\n", "unknown option 'tim' of the model 'big'", ":2:3", "timeout_min"),
         ("- partition\n", "must be a mapping of options", ":1:1", "template"),
         ("a: [\n", "not valid YAML", ":2:1", ""),
     ],
@@ -81,7 +92,16 @@ def test_the_command_line_changes_a_value_and_a_local_file_goes_first(tmp_path, 
     (tmp_path / "slurm").mkdir()
     (tmp_path / "slurm" / "lab.yaml").write_text('time: "1-02:30"\nmemory: 1.5G\npartition: here\n')
     profile = load_profile(["cluster=lab", "cluster.partition=there"])
-    assert (profile.time, profile.memory, profile.partition) == (1440 + 150, 1536, "there")
+    assert (profile.timeout_min, profile.mem_gb, profile.slurm_partition) == (1440 + 150, 1.5, "there")
+    assert set(profile.old_names) == {"time", "memory", "partition"}
+
+
+def test_every_name_of_submitit_is_taken_and_the_old_ones_mean_the_same(tmp_path):
+    new = "slurm_partition: gpu\ntimeout_min: 90\nmem_gb: 2\nslurm_nodelist: n[1-3]\nslurm_mail_user: me\n"
+    old = 'partition: gpu\nslurm_time: "1:30:00"\nmemory: 2048\nslurm_nodelist: n[1-3]\nslurm_mail_user: me\n'
+    ours, theirs = load_profile(write(tmp_path, new)), load_profile(write(tmp_path, old))
+    assert ours == dataclasses.replace(theirs, old_names=()) and theirs.old_names == ("partition", "memory")
+    assert ours.further == {"slurm_nodelist": "n[1-3]", "slurm_mail_user": "me"}
 
 
 def test_a_profile_is_found_above_the_experiment_file(tmp_path, monkeypatch):
@@ -95,7 +115,7 @@ def test_a_profile_is_found_above_the_experiment_file(tmp_path, monkeypatch):
     monkeypatch.chdir(elsewhere)
 
     def partition(name):
-        return load_profile(with_profile_path([f"cluster={name}", "cluster.qos=q"], [file])).partition
+        return load_profile(with_profile_path([f"cluster={name}", "cluster.qos=q"], [file])).slurm_partition
 
     assert (partition("lab"), partition("far")) == ("nearer", "root")
     assert load_profile(with_profile_path(["cluster=lab"], [file])).name == "lab"
@@ -110,7 +130,7 @@ def test_a_profile_is_found_above_the_experiment_file(tmp_path, monkeypatch):
 
 
 def test_what_a_run_asks_for_is_its_trainers_then_the_profiles_then_its_models():
-    profile = Profile(time=60, memory=1000, models={"big": {"time": 600, "gpus": 4}})
+    profile = Profile(timeout_min=60, mem_gb=1000 / 1024, models={"big": {"timeout_min": 600, "gpus_per_node": 4}})
     stated = {"threads": 2, "gpus": 1, "minutes": 5}
     assert profile.resources(stated, "small") == Resources(2, 1, 1000, 60)
     assert profile.resources(stated, "big") == Resources(2, 4, 1000, 600)
@@ -180,39 +200,60 @@ def test_runs_that_ask_for_different_things_are_different_arrays():
     assert [(chunk.needed.gpus, len(chunk.tasks[0])) for chunk in made] == [(0, 2), (1, 1)]
 
 
-def script(tmp_path, profile, needed=None, tasks=3, parallel=0):
+def script(tmp_path, monkeypatch, profile, needed=None, tasks=3, minutes=90, parallel=0):
+    """Submit with submitit to an sbatch that only takes the script; return the submission and the script's text."""
+    for name, text in {"sbatch": "echo Submitted batch job 7", "srun": "exit 1"}.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     submission = new_submission(Home(tmp_path / "a home"))
+    executor = new_executor(submission.root, profile)
     needed = needed or Resources()
-    return submission, script_text(submission, "a comment", profile, needed, tasks, parallel)
+    executor.update_parameters(**parameters(submission, "a comment", profile, needed, minutes, tasks, parallel))
+    executor.submit_array([RunTask(str(submission.root), number) for number in range(tasks)])
+    return submission, next(submission.root.glob("7*_submission.sh")).read_text()
 
 
-def test_the_script_asks_for_what_the_profile_says(tmp_path):
+def test_the_script_asks_for_what_the_profile_says(tmp_path, monkeypatch):
     profile = Profile(
-        account="lab",
+        slurm_account="lab",
         modules=("a b",),
         environment={"X": "a'b"},
-        setup=("echo hello",),
-        options={"mail-type": "FAIL"},
+        slurm_setup=("echo hello",),
+        slurm_additional_parameters={"mail-type": "FAIL"},
+        container="apptainer exec plat.sif",
         runs_at_once=4,
+        further={"slurm_nodelist": "n[1-3]"},
     )
-    needed = Resources(threads=2, gpus=1, memory_mb=2000, minutes=90, partition="gpu")
-    submission, text = script(tmp_path, profile, needed, parallel=2)
+    needed = Resources(threads=2, gpus=1, memory_mb=2000, partition="gpu")
+    submission, text = script(tmp_path, monkeypatch, profile, needed, parallel=2)
     asked = {line.removeprefix("#SBATCH --") for line in text.splitlines() if line.startswith("#SBATCH")}
     assert asked >= {
         "array=0-2%2", "account=lab", "partition=gpu", "time=90", "mem=2000M", "cpus-per-task=8", "gpus-per-node=4",
         "requeue", "signal=B:USR2@120", "mail-type=FAIL", f"job-name={submission.name}", "comment='a comment'",
+        "nodelist='n[1-3]'",
     }  # fmt: skip
-    assert "module load 'a b'" in text and "echo hello" in text and not any("wckey" in line for line in asked)
+    assert "module load 'a b'" in text and "echo hello" in text
     export = next(line for line in text.splitlines() if line.startswith("export X"))
     assert subprocess.run(["bash", "-c", f'{export}; echo "$X"'], capture_output=True, text=True).stdout == "a'b\n"
     command = text.strip().splitlines()[-1]
-    assert shlex.split(command)[-1] == str(submission.root) and command.startswith("exec ")
+    assert command.startswith(f"exec apptainer exec plat.sif {sys.executable} -P -u -m submitit")
+    assert shlex.split(command)[-1] == str(submission.root)
+    assert [path.name for path in sorted(submission.root.glob("*.pkl"))] == [f"7_{n}_submitted.pkl" for n in range(3)]
 
 
-def test_what_is_left_to_the_site_is_not_asked_for(tmp_path):
-    _, text = script(tmp_path, Profile(), tasks=1)
-    assert not any(f"--{name}" in text for name in ("time", "partition", "mem", "gpus", "account", "qos"))
-    assert "--array=0-0%1" in text
+def test_what_is_left_to_the_site_is_not_asked_for(tmp_path, monkeypatch):
+    _, text = script(tmp_path, monkeypatch, Profile(), tasks=1, minutes=0)
+    assert not any(f"--{name}" in text for name in ("array", "partition", "mem", "gpus", "account", "qos"))
+    assert "--time=0" in text and "task-0.txt" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "minutes"),
+    [("UNLIMITED", 0), ("1-00:00:00", 1440), ("02:30:00", 150), ("30:00", 30), ("00:00:30", 1), ("", 0)],
+)
+def test_minutes_as_slurm_prints_them(text, minutes):
+    assert minutes_of(text) == minutes
 
 
 def test_a_submission_is_named_like_no_other(tmp_path):

@@ -20,6 +20,7 @@ from plat.dispatch.dispatcher import SchedulerError
 from plat.dispatch.dispatcher_spec import OVER, PENDING, RUNNING, UNKNOWN, TaskState
 from plat.words.outcomes import CANCELLED, failed
 
+NO_SLURM = "fix what SLURM says there; where there is no SLURM, leave --on slurm out"
 UNREADABLE = -1  # the index of a task whose listed indices cannot be read
 NAMES_AT_ONCE = 300  # job names in one call
 # Messages of sbatch after which the job may have been accepted; any other message is a refusal.
@@ -93,13 +94,16 @@ class Slurm:
             self._site = Site(name, int(size) if size.isdigit() else 1001, hides_jobs)
         return self._site
 
-    def submit(self, script: str, kept_open: Sequence[int] = ()) -> str:
-        """Submit the batch script at this path; return its job number. sbatch inherits the descriptors `kept_open`."""
-        output = self._ask("sbatch", "--parsable", script, kept_open=kept_open)
-        number = re.match(r"\s*(\d+)", output)
-        if number is None:
-            raise SchedulerError(f"sbatch said {output.strip()[:200]!r} instead of a job number", where=script)
-        return number[1]
+    def default_minutes(self, partition: str = "") -> int:
+        """Return the time limit of a job that states none in this partition ("": the site's default); 0 for no limit.
+
+        submitit always states a limit: five minutes, unless it is told another.
+        """
+        listed = self._ask("scontrol", "--oneliner", "show", "partition", *([partition] if partition else []))
+        lines = [dict(re.findall(r"(\w+)=(\S*)", line)) for line in listed.splitlines() if line.strip()]
+        chosen = next((line for line in lines if partition or line.get("Default") == "YES"), {})
+        stated = chosen.get("DefaultTime", "NONE")
+        return minutes_of(chosen.get("MaxTime", "UNLIMITED") if stated == "NONE" else stated)
 
     def tasks(self, names: Sequence[str]) -> list[ListedTask]:
         """Return every task of the jobs with these names that SLURM still knows, including recently ended ones."""
@@ -133,7 +137,8 @@ class Slurm:
         """Put a job back into the queue, usually the calling one."""
         self._ask("scontrol", "requeue", job)
 
-    def _ask(self, command: str, *arguments: str, kept_open: Sequence[int] = ()) -> str:
+    def check_installed(self, command: str) -> None:
+        """Raise SchedulerError if this machine does not have a command of SLURM."""
         if shutil.which(command) is None:
             raise SchedulerError(
                 f"there is no {command} here, so this machine cannot talk to SLURM",
@@ -141,6 +146,9 @@ class Slurm:
                 where=f"PATH={os.environ.get('PATH', '')[:200]}",
                 fix="log in to a node of the cluster that has SLURM's commands, or leave --on slurm out",
             )
+
+    def _ask(self, command: str, *arguments: str) -> str:
+        self.check_installed(command)
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("SQUEUE_", "SACCT_"))}
         with subprocess.Popen(
             [command, *arguments],
@@ -149,7 +157,6 @@ class Slurm:
             stderr=subprocess.PIPE,
             text=True,
             errors="replace",
-            pass_fds=list(kept_open),
             start_new_session=True,  # so that Ctrl-C does not end it half done
             env={**environment, "SLURM_BITSTR_LEN": "0"},  # array expressions of any length
         ) as process:
@@ -164,15 +171,33 @@ class Slurm:
         if process.returncode == 0:
             return output
         message = " ".join((errors or output).split())[:400]
-        refused = command == "sbatch" and is_refusal(message)
-        what = f"{command} failed: {message or f'exit code {process.returncode}'}"
         raise SchedulerError(
-            what,
-            certain=refused,
-            passes=refused and _LIMIT.search(message) is not None,
+            f"{command} failed: {message or f'exit code {process.returncode}'}",
             where=shlex.join([command, *arguments])[:200],
-            fix="fix what SLURM says there; where there is no SLURM, leave --on slurm out",
+            fix=NO_SLURM,
         )
+
+
+def failure_of_sbatch(message: str, where: str) -> SchedulerError:
+    """Return the error for a failed sbatch, from what it said."""
+    said = " ".join(message.split())[:400]
+    refused = is_refusal(said)
+    return SchedulerError(
+        f"sbatch failed: {said or 'it said nothing'}",
+        certain=refused,
+        passes=refused and _LIMIT.search(said) is not None,
+        where=where,
+        fix=NO_SLURM,
+    )
+
+
+def minutes_of(text: str) -> int:
+    """Return the minutes of a time as SLURM prints it ("1-02:00:00", "30:00"), rounded up; 0 for UNLIMITED."""
+    parts = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d\d)", text.strip())
+    if parts is None:
+        return 0
+    days, hours, minutes, seconds = (int(part or 0) for part in parts.groups())
+    return days * 1440 + hours * 60 + minutes + bool(seconds)
 
 
 def is_refusal(message: str) -> bool:

@@ -3,6 +3,9 @@
 `slurm/NAME.yaml` is searched in the working directory, then in every folder above the experiment files (nearest first),
 then among the profiles of plat; `cluster=PATH.yaml` names a file. `cluster.KEY=VALUE` on the command line changes one
 value. No setting is part of a run's identity. TEMPLATE explains every option.
+
+Options have the names of the parameters of submitit's AutoExecutor, whose documentation explains them; the others
+(`modules`, `runs_per_task`, ...) are plat's own.
 """
 
 from __future__ import annotations
@@ -30,45 +33,76 @@ TEMPLATE = OURS / "template.yaml"
 _TIME = re.compile(r"(?:(\d+)-)?(\d+):(\d\d)(?::(\d\d))?")
 _MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*([MGT])i?B?", re.IGNORECASE)
 _UNITS = {"M": 1, "G": 1024, "T": 1024**2}
-OF_MODELS = ("time", "memory", "threads", "gpus", "nodes", "partition")  # options that an entry of `models` may change
+OF_MODELS = ("timeout_min", "mem_gb", "cpus_per_task", "gpus_per_node", "nodes", "slurm_partition")
+# Other spellings: those of plat 0.5, with a note, and submitit's second names.
+OLD = {
+    "partition": "slurm_partition",
+    "account": "slurm_account",
+    "qos": "slurm_qos",
+    "constraint": "slurm_constraint",
+    "exclude": "slurm_exclude",
+    "gres": "slurm_gres",
+    "time": "timeout_min",
+    "memory": "mem_gb",
+    "threads": "cpus_per_task",
+    "gpus": "gpus_per_node",
+    "setup": "slurm_setup",
+    "python": "slurm_python",
+    "options": "slurm_additional_parameters",
+    "max_parallel": "slurm_array_parallelism",
+    "signal_before": "slurm_signal_delay_s",
+}
+SECOND = {"slurm_time": "timeout_min", "slurm_mem": "mem_gb", "slurm_nodes": "nodes"}
+SECOND |= {"slurm_cpus_per_task": "cpus_per_task", "slurm_gpus_per_node": "gpus_per_node"}
+NAMES = OLD | SECOND
+# Parameters of submitit that plat sets, or that it excludes: a run is one process.
+OF_PLAT = ["name", "slurm_job_name", "slurm_comment", "slurm_use_srun", "stderr_to_stdout", "slurm_stderr_to_stdout"]
+OF_PLAT += ["tasks_per_node", "slurm_ntasks_per_node", "slurm_srun_args", "slurm_teardown"]
 
 
 @dataclass(frozen=True)
 class Profile:
-    """The settings for jobs on one cluster. 0, "" and empty mean: the default of the site, or of the trainer."""
+    """The settings for jobs on one cluster. 0, "" and empty mean: the default of the site, or of the trainer.
+
+    further    other parameters of submitit for SLURM, by name
+    old_names  the spellings of plat 0.5 that the profile uses
+    """
 
     name: str = "default"
-    partition: str = ""
-    account: str = ""
-    qos: str = ""
-    constraint: str = ""
-    gres: str = ""
-    exclude: str = ""
-    time: int = 0  # minutes
-    memory: int = 0  # MiB
-    threads: int = 0
-    gpus: int = 0
+    slurm_partition: str = ""
+    slurm_account: str = ""
+    slurm_qos: str = ""
+    slurm_constraint: str = ""
+    slurm_gres: str = ""
+    slurm_exclude: str = ""
+    timeout_min: int = 0
+    mem_gb: float = 0.0
+    cpus_per_task: int = 0
+    gpus_per_node: int = 0
     nodes: int = 0
     modules: tuple[str, ...] = ()
-    setup: tuple[str, ...] = ()
+    slurm_setup: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
-    python: str = ""
-    options: Mapping[str, str] = field(default_factory=dict)
+    container: str = ""
+    slurm_python: str = ""
+    slurm_additional_parameters: Mapping[str, str] = field(default_factory=dict)
     models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    max_parallel: int = 0
+    slurm_array_parallelism: int = 0
     runs_per_task: int = 0
     runs_at_once: int = 1
-    signal_before: int = 120  # seconds
+    slurm_signal_delay_s: int = 120  # seconds
     refresh: float = 10.0  # seconds
     accept_within: float = 60.0  # seconds
     command_timeout: float = 60.0  # seconds
+    further: Mapping[str, Any] = field(default_factory=dict)
+    old_names: tuple[str, ...] = ()
 
     def resources(self, stated: Mapping[str, Any], model: str) -> Resources:
         """Return a run's resources: its trainer's request `stated`, changed by the profile and its `models[model]`."""
-        changes: dict[str, Any] = {"time": self.time, "memory": self.memory, "threads": self.threads, "gpus": self.gpus}
-        changes |= {"nodes": self.nodes, "partition": self.partition} | dict(self.models.get(model, {}))
-        names = {"time": "minutes", "memory": "memory_mb"}
-        changed: dict[str, Any] = {names.get(key, key): value for key, value in changes.items() if value}
+        changes = {name: getattr(self, name) for name in OF_MODELS} | dict(self.models.get(model, {}))
+        changed: dict[str, Any] = {_FIELDS[name]: value for name, value in changes.items() if value}
+        if "memory_mb" in changed:
+            changed["memory_mb"] = round(1024 * changed["memory_mb"])
         return dataclasses.replace(Resources.of(stated), **changed)
 
 
@@ -86,15 +120,18 @@ def load_profile(cluster: Sequence[str]) -> Profile:
             name = value
         else:
             changes[key.removeprefix("cluster.")] = value
-    values = _read(_find(name)) if name else {}
+    values, spelled = _read(_find(name)) if name else ({}, [])
     for key, value in changes.items():
         try:
             given = option_scalar(value, "")
-            values[key] = checked(key, [given] if key in ("modules", "setup") else given)
+            listed = [given] if key in ("modules", "setup", "slurm_setup") else given
+            values |= checked(key, listed, values.get("further"))
+            spelled.append(key)
         except SpecError as error:
             error.where = f"the command line (cluster.{key}={value[:40]})"
             raise
-    return Profile(**{"name": Path(name).stem or "default", **values})
+    old = tuple(key for key in spelled if key in OLD)
+    return Profile(**{"name": Path(name).stem or "default", "old_names": old, **values})
 
 
 def with_profile_path(cluster: Sequence[str], files: Sequence[Path]) -> list[str]:
@@ -128,26 +165,58 @@ def _find(name: str, files: Sequence[Path] = ()) -> Path:
     )
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> tuple[dict[str, Any], list[str]]:
+    """Return the values of a profile's file, and the names of options as the file spells them."""
     document = yaml_reader.read(path)
     if not isinstance(document.data, dict):
         raise SpecError("a cluster profile must be a mapping of options", where=document.where(), fix=f"see {TEMPLATE}")
-    values = {}
-    for key, value in document.data.items():
+    values: dict[str, Any] = {}
+    first: dict[str, str] = {}
+    for name, value in document.data.items():
+        key = str(name)
+        option = NAMES.get(key, key)
+        if option in first:
+            raise SpecError(
+                f"{first[option]} and {key} are two names of one setting",
+                where=document.where_key(key),
+                fix=f"keep one of them: {option}",
+            )
+        first[option] = key
         try:
-            values[key] = checked(key, value)
+            values |= checked(key, value, values.get("further"))
         except SpecError as error:
-            known = key in OPTIONS
-            error.where = document.where(key) if known else document.where_key(key)
+            error.where = document.where(key) if option in OPTIONS else document.where_key(key)
             raise
-    return values
+    return values, list(first.values())
 
 
-def checked(key: str, value: Any) -> Any:
-    """Return the value of an option in the unit of `Profile`; raise SpecError, without a place, if it is wrong."""
-    if key not in OPTIONS:
+def checked(key: str, value: Any, further: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return {field of `Profile`: value} of an option; raise SpecError, without a place, if it is wrong.
+
+    further  the other parameters of submitit so far
+    """
+    option = NAMES.get(key, key)
+    if option in OPTIONS:
+        return {option: OPTIONS[option](key, value)}
+    if option in OF_PLAT:
+        raise SpecError(f"plat sets submitit's parameter {key!r} itself", fix="leave it out of the profile")
+    if not option.startswith("slurm_"):
         raise SpecError(f"unknown option {key!r} of a cluster profile", fix=suggest(key, OPTIONS, "options"))
-    return OPTIONS[key](key, value)
+    _check_with_submitit(key, value)
+    return {"further": {**(further or {}), key: value}}
+
+
+def _check_with_submitit(key: str, value: Any) -> None:
+    """Raise SpecError, with submitit's own message, if it has no such parameter."""
+    from submitit import AutoExecutor
+
+    try:
+        AutoExecutor(folder=os.curdir, cluster="debug").update_parameters(**{key: value})
+    except NameError as error:
+        said = str(error).splitlines()[0]
+        names = re.split(r",\s*", said.rpartition("Valid arguments: ")[2])
+        fix = suggest(key, [*OPTIONS, *(f"slurm_{name}" for name in sorted(names))], "options")
+        raise SpecError(f"submitit: {said.partition(' Valid arguments')[0]}", fix=fix) from error
 
 
 def _wrong(key: str, value: Any, wanted: str) -> SpecError:
@@ -189,14 +258,13 @@ def _minutes(key: str, value: Any) -> int:
         raise _wrong(key, value, 'minutes, or a text such as "2:00:00" or "1-12:00:00"') from None
 
 
-def _memory(key: str, value: Any) -> int:
-    """Return MiB, from a number or a text with a unit: "16G"."""
+def _memory(key: str, value: Any) -> float:
+    """Return GB, from a number or a text with a unit: "16G". A number of `memory`, of plat 0.5, is in MiB."""
     if isinstance(value, str) and (parts := _MEMORY.fullmatch(value.strip())):
-        return round(float(parts[1]) * _UNITS[parts[2].upper()])
-    try:
-        return _count(key, value)
-    except SpecError:
-        raise _wrong(key, value, 'MiB, or a text such as "16G"') from None
+        return round(float(parts[1]) * _UNITS[parts[2].upper()]) / 1024
+    if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
+        return float(value) / (1024 if key == "memory" else 1)
+    raise _wrong(key, value, f'{"MiB" if key == "memory" else "GB"}, or a text such as "16G"')
 
 
 def _named_texts(key: str, value: Any) -> dict[str, str]:
@@ -210,21 +278,24 @@ def _models(key: str, value: Any) -> dict[str, dict[str, Any]]:
         raise _wrong(key, value, "a mapping of models to the options that are different for them")
     for name, options in value.items():
         for option in options:
-            if option not in OF_MODELS:
+            if NAMES.get(option, option) not in OF_MODELS:
                 raise SpecError(
                     f"unknown option {option!r} of the model {name!r}", fix=suggest(option, OF_MODELS, "one of")
                 )
     return {
-        name: {option: checked(option, item) for option, item in options.items()} for name, options in value.items()
+        name: {k: v for option, item in options.items() for k, v in checked(option, item).items()}
+        for name, options in value.items()
     }
 
 
+_FIELDS = dict(zip(OF_MODELS, ("minutes", "memory_mb", "threads", "gpus", "nodes", "partition"), strict=True))
 CHECKS = {"str": _text, "int": _count, "float": _seconds, "tuple[str, ...]": _texts, "Mapping[str, str]": _named_texts}
 OPTIONS: dict[str, Callable[[str, Any], Any]] = {
     **{field.name: CHECKS[str(field.type)] for field in dataclasses.fields(Profile) if field.type in CHECKS},
     "runs_at_once": lambda key, value: max(1, _count(key, value)),
-    "time": _minutes,
-    "memory": _memory,
+    "timeout_min": _minutes,
+    "mem_gb": _memory,
     "models": _models,
 }
-del OPTIONS["name"]  # the name of the file
+for _own in ("name", "further", "old_names"):  # fields that no option sets
+    OPTIONS.pop(_own, None)

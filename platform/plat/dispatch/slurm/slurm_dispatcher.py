@@ -16,9 +16,9 @@ from plat.dispatch.dispatcher_spec import DispatcherSpec, Setting
 from plat.dispatch.packing import Chunk, chunks, runs_worth
 from plat.dispatch.scheduled import ScheduledDispatcher
 from plat.dispatch.slurm.commands import Slurm
-from plat.dispatch.slurm.profile import Profile, load_profile, with_profile_path
+from plat.dispatch.slurm.profile import OLD, Profile, load_profile, with_profile_path
 from plat.dispatch.slurm.slurm_refresh import command_timeout, refresh, task_states
-from plat.dispatch.slurm.submission import SCHEDULER, submit
+from plat.dispatch.slurm.submission import SCHEDULER, submit, task_name
 from plat.planning.cost import History
 from plat.spec.composition.schema import select
 from plat.store.coordination.submissions import Record, Submission
@@ -41,14 +41,19 @@ class SlurmDispatcher(ScheduledDispatcher):
     farewell = "stopped following: the runs that SLURM has continue, and the same command follows them again"
 
     def __init__(self, setting: Setting, profile: Profile, slurm: Slurm) -> None:
-        super().__init__(setting, profile.refresh, setting.jobs or profile.max_parallel or None)
+        super().__init__(setting, profile.refresh, setting.jobs or profile.slurm_array_parallelism or None)
         self._profile = profile
         self._slurm = slurm
         self._silent = False  # SLURM did not answer, and a notice was shown
+        if profile.old_names:
+            pairs = ", ".join(f"{name} is {OLD[name]}" for name in dict.fromkeys(profile.old_names))
+            self.notices.append(f"profile {profile.name}: in submitit's names {pairs} (the old names still work)")
 
     def _refresh(self) -> bool:
         try:
-            refresh(self.home, self._slurm)
+            if in_vain := refresh(self.home, self._slurm).in_vain:
+                tasks = counted(in_vain, "task")
+                self.notices.append(f"{tasks} started in vain (the submitter was killed); plat submits the runs again")
             self._silent = False
         except SchedulerError as error:
             if error.certain and not self._followed:
@@ -126,7 +131,7 @@ def check_reachable(cluster: Sequence[str]) -> None:
 
 def end_tasks(tasks: Sequence[tuple[Submission, int]]) -> None:
     """Cancel these tasks; skip submissions without a job number. Raises SchedulerError if SLURM cannot be asked."""
-    jobs = [f"{job_id}_{task}" for submission, task in tasks if (job_id := submission.job_id()) is not None]
+    jobs = [name for submission, task in tasks if (name := task_name(submission, task)) is not None]
     if jobs:
         Slurm(command_timeout(submission for submission, _ in tasks)).cancel(jobs)
 
@@ -141,6 +146,7 @@ def _slurm(profile: Profile) -> Slurm:
     """Return the SLURM of this machine, after it has answered once."""
     slurm = Slurm(profile.command_timeout)
     slurm.site()
+    slurm.check_installed("srun")  # submitit asks for it
     return slurm
 
 

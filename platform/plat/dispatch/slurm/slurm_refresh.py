@@ -11,17 +11,20 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from plat.dispatch.dispatcher import SchedulerError
 from plat.dispatch.dispatcher_spec import OVER, TaskKey, TaskState
 from plat.dispatch.slurm.commands import GONE, UNREADABLE, ListedTask, Slurm
 from plat.dispatch.slurm.profile import Profile
-from plat.dispatch.slurm.submission import SCHEDULER
-from plat.dispatch.submitting import age, give_up
+from plat.dispatch.slurm.submission import SCHEDULER, complete, pickle_of
+from plat.dispatch.submitting import ANSWER, age, give_up
 from plat.store.coordination.submissions import Submission, open_submissions, user_name
+from plat.store.disk.durable import create, read_json, to_checked_json
 from plat.store.home import Home
+from plat.words.outcomes import CANCELLED, INTERRUPTED
 
+WITHOUT_PICKLE = "it started in vain: its submitter was killed before it had written what the task executes"
 ACCEPT_WITHIN = Profile.accept_within  # of a submission that did not record its own
 
 
@@ -33,12 +36,14 @@ class Snapshot:
     numbers  by submission: job numbers that were not yet written down
     missed   submissions that SLURM does not list and whose number is unknown
     broken   submissions that SLURM no longer lists and whose submission.json cannot be read
+    in_vain  number of tasks that were noted as over and had started without their pickle
     """
 
     tasks: Mapping[TaskKey, TaskState] = field(default_factory=dict)
     numbers: Mapping[Submission, str] = field(default_factory=dict)
     missed: Collection[Submission] = ()
     broken: Collection[Submission] = ()
+    in_vain: int = 0
 
 
 def refresh(home: Home, slurm: Slurm) -> Snapshot:
@@ -46,13 +51,15 @@ def refresh(home: Home, slurm: Slurm) -> Snapshot:
     snapshot = ask(home, slurm, age)
     for submission, number in snapshot.numbers.items():
         submission.note_job(number, "squeue")
+    for name in {name for name, _ in snapshot.tasks}:
+        _complete(Submission(home.submissions / name))
     for submission in snapshot.missed:
         give_up(submission, "SLURM", _accept_within(submission))
     for submission in snapshot.broken:
         submission.note_over(None, f"{submission.manifest} is damaged, and SLURM lists no job of it any more")
-    for name in {name for name, _ in snapshot.tasks}:
-        _note_ends(Submission(home.submissions / name), snapshot.tasks)
-    return snapshot
+    names = {name for name, _ in snapshot.tasks}
+    in_vain = sum(_note_ends(Submission(home.submissions / name), snapshot.tasks) for name in names)
+    return replace(snapshot, in_vain=in_vain)
 
 
 def ask(home: Home, slurm: Slurm, seconds_since: Callable[[float, Submission], float]) -> Snapshot:
@@ -88,6 +95,14 @@ def ask(home: Home, slurm: Slurm, seconds_since: Callable[[float, Submission], f
     )
 
 
+def _complete(submission: Submission) -> None:
+    """Write the pickles that a killed submitter has not moved into place (see `submission.complete`), once."""
+    noted = read_json(submission.job)
+    marker = submission.root / "completed.json"
+    if noted is not None and noted.get("learnt") != ANSWER and not marker.exists():
+        create(marker, to_checked_json({"missing": complete(submission)}), sync=False)
+
+
 def _may_be_seen(submission: Submission, slurm: Slurm) -> bool:
     """Return True if the site lists the jobs of this submission to us."""
     by = submission.facts().get("by")
@@ -117,15 +132,25 @@ def _ends(home: Home, slurm: Slurm, unlisted: Sequence[TaskKey]) -> dict[TaskKey
     return {key: end if (end := ends.get(key, GONE)).phase == OVER else GONE for key in unlisted}
 
 
-def _note_ends(submission: Submission, tasks: Mapping[TaskKey, TaskState]) -> None:
-    """Note which tasks of a submission are over, and the submission if all of them are."""
-    count = len(submission.tasks())
+def _note_ends(submission: Submission, tasks: Mapping[TaskKey, TaskState]) -> int:
+    """Note which tasks of a submission are over, and the submission if all of them are.
+
+    Returns how many of them had started without their pickle.
+    """
+    count, in_vain = len(submission.tasks()), 0
     for index in range(count):
         state = tasks.get((submission.name, index))
-        if state is not None and state.phase == OVER and not submission.is_over(index):
+        if state is None or state.phase != OVER or submission.is_over(index):
+            continue
+        path = pickle_of(submission, index)
+        if path is None or path.exists() or state.outcome == CANCELLED:
             submission.note_over(state.outcome, state.in_words, index)
+        else:
+            submission.note_over(INTERRUPTED, WITHOUT_PICKLE, index)
+            in_vain += 1
     if count and all(submission.is_over(index) for index in range(count)):
         submission.note_over(None, "all of its tasks are over")
+    return in_vain
 
 
 def task_states(home: Home, note: bool = True) -> Mapping[TaskKey, TaskState]:

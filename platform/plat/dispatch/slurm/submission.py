@@ -1,32 +1,43 @@
-"""Hand one chunk of runs to SLURM as a job array, exactly once (see `plat.dispatch.submitting`).
+"""Hand one chunk of runs to SLURM with submitit, as a job array, exactly once (see `plat.dispatch.submitting`).
 
-The batch script is written with submitit's SLURM executor; it runs plat's own command.
+submitit writes the batch script, calls sbatch, and reads the job's number; in the job it loads a `RunTask`, catches the
+signal ahead of a time limit or preemption, and puts the job back into the queue.
 
-`plat.dispatch.slurm.slurm_refresh` completes a submission whose submitter was killed or got no answer of sbatch.
+submitit moves the pickles of the tasks into place after sbatch has answered. A submitter that is killed in between
+leaves tasks that wait a minute for their pickle. `complete` writes the missing pickles.
 """
 
 from __future__ import annotations
 
+import contextlib
+import io
+import math
+import os
 import shlex
+import signal
 import sys
-from collections.abc import Mapping
-from typing import Any
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from plat.dispatch.dispatcher import SchedulerError
 from plat.dispatch.packing import Chunk
-from plat.dispatch.slurm.commands import Slurm
+from plat.dispatch.slurm.commands import Slurm, failure_of_sbatch
 from plat.dispatch.slurm.profile import Profile
+from plat.dispatch.slurm.run_task import SIGNAL, RunTask
 from plat.dispatch.submitting import hand_over
 from plat.processes.own_process import DROPPED
 from plat.store.coordination.submissions import Record, Submission
-from plat.store.disk.durable import write
 from plat.store.home import Home
 from plat.trainer.resources import Resources
 
+if TYPE_CHECKING:
+    from submitit import AutoExecutor, Job
+
 SCHEDULER = "slurm"
-# submitit's own recovery is not used. It reads a pickle that is moved into place after sbatch has answered, so a
-# submitter that is killed in between leaves jobs that cannot start. Our task reads submission.json, which exists before
-# sbatch is called. submitit also takes every preemption of a job of at most ten minutes for a time limit (see `stops`).
-SIGNAL = "USR2"  # sent ahead of a time limit; NCCL catches USR1
+NO_LIMIT = 10**6  # time limits that submitit lets a job meet: plat decides when to give up (`run_task.Stops`)
+OF_THE_SUBMITTER = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 def submit(home: Home, slurm: Slurm, profile: Profile, chunk: Chunk, parallel: int) -> dict[str, Record]:
@@ -34,77 +45,160 @@ def submit(home: Home, slurm: Slurm, profile: Profile, chunk: Chunk, parallel: i
 
     Returns {} if other submissions have all runs. Raises SchedulerError if sbatch fails (see `hand_over`).
     """
+    minutes = chunk.needed.minutes or slurm.default_minutes(chunk.needed.partition)
+    comments: dict[Submission, str] = {}
 
     def describe(submission: Submission, tasks: list[list[str]], comment: str) -> Mapping[str, Any]:
-        script = script_text(submission, comment, profile, chunk.needed, len(tasks), parallel)
-        write(submission.script, script.encode(), sync=False)
+        comments[submission] = comment
         return {
             "slots": profile.runs_at_once,
-            "minutes": chunk.needed.minutes,
-            "signal_before": profile.signal_before,
+            "minutes": minutes,
+            "signal_before": profile.slurm_signal_delay_s,
             "accept_within": profile.accept_within,
             "command_timeout": profile.command_timeout,
+            "array": len(tasks) > 1,
         }
 
     def call(submission: Submission, tasks: list[list[str]], lock: int) -> str:
-        return slurm.submit(str(submission.script), [lock])
+        executor = new_executor(submission.root, profile)
+        wanted = parameters(submission, comments[submission], profile, chunk.needed, minutes, len(tasks), parallel)
+        executor.update_parameters(**wanted)
+        executor.parameters["wckey"] = None  # submitit's own is refused on sites with wckeys, and update drops a None
+        run_tasks = [RunTask(str(submission.root), number) for number in range(len(tasks))]
+        jobs = _answer_of_sbatch(lambda: executor.submit_array(run_tasks), profile.command_timeout, submission)
+        return jobs[0].job_id.partition("_")[0]
 
     place = {"scheduler": SCHEDULER, "cluster": slurm.site().cluster}
     return hand_over(home, place, chunk.tasks, describe, call)
 
 
-def script_text(
-    submission: Submission, comment: str, profile: Profile, needed: Resources, tasks: int, parallel: int
-) -> str:
-    """Return the script of an array of `tasks` tasks; at most `parallel` run at once (0: plat sets no limit)."""
-    from submitit.slurm.slurm import SlurmExecutor
+def new_executor(folder: Path, profile: Profile) -> AutoExecutor:
+    """Return submitit's executor for SLURM. The job's own shell becomes the task (`exec`), so it gets the signals."""
+    from submitit import AutoExecutor
 
-    class Executor(SlurmExecutor):
-        @classmethod
-        def affinity(cls) -> int:
-            return 2  # the script may be written where srun is not installed
-
-    executor = Executor(folder=submission.root)
-    executor.update_parameters(**_parameters(submission, comment, profile, needed, parallel or tasks))
-    executor.parameters["map_count"] = tasks
-    python = profile.python or shlex.quote(sys.executable)
-    command = f"exec {python} -P -u -m plat.dispatch.slurm.slurm_task {shlex.quote(str(submission.root))}"
-    return executor._make_submission_file_text(command, submission.name)
+    python = profile.slurm_python or shlex.quote(sys.executable)
+    return AutoExecutor(
+        folder=folder,
+        cluster=SCHEDULER,
+        slurm_python=f"exec {profile.container} {python} -P".replace("  ", " "),
+        slurm_max_num_timeout=NO_LIMIT,
+    )
 
 
-def _parameters(
-    submission: Submission, comment: str, profile: Profile, needed: Resources, parallel: int
+def parameters(
+    submission: Submission,
+    comment: str,
+    profile: Profile,
+    needed: Resources,
+    minutes: int,
+    tasks: int,
+    parallel: int,
 ) -> dict[str, Any]:
-    """Return the settings of sbatch under submitit's names; settings that are not requested are left to the site."""
+    """Return submitit's parameters of a submission; settings that are not requested are left to the site.
+
+    minutes   the time limit; 0 for none
+    parallel  how many tasks may run at once; 0: plat sets no limit
+    """
+    gpus = 0 if profile.slurm_gres else math.ceil(needed.gpus * profile.runs_at_once)
     asked: Mapping[str, Any] = {
-        "partition": needed.partition,
-        "account": profile.account,
-        "qos": profile.qos,
-        "constraint": profile.constraint,
-        "gres": profile.gres,
-        "exclude": profile.exclude,
-        "mem": f"{needed.memory_mb}M" if needed.memory_mb else "",
-        "gpus_per_node": 0 if profile.gres else needed.gpus * profile.runs_at_once,
+        "slurm_partition": needed.partition,
+        "slurm_account": profile.slurm_account,
+        "slurm_qos": profile.slurm_qos,
+        "slurm_constraint": profile.slurm_constraint,
+        "slurm_gres": profile.slurm_gres,
+        "slurm_exclude": profile.slurm_exclude,
+        "slurm_mem": f"{needed.memory_mb}M" if needed.memory_mb else "",
+        "gpus_per_node": gpus,
     }
     export = [f"export {name}={shlex.quote(value)}" for name, value in profile.environment.items()]
     modules = [f"module load {shlex.quote(name)}" for name in profile.modules]
     return {
         **{name: value for name, value in asked.items() if value},
-        "job_name": submission.name,
-        "comment": comment,
-        "time": needed.minutes or None,
+        **profile.further,
+        "name": submission.name,
+        "slurm_comment": comment,
+        "slurm_time": minutes,
         "nodes": needed.nodes,
         "cpus_per_task": max(1, needed.threads) * profile.runs_at_once,
-        "array_parallelism": parallel,
+        "slurm_array_parallelism": parallel or tasks,
         # The trap: a signal before the task handles it is no failure.
-        "setup": [f"trap '' {SIGNAL}", f"unset {' '.join(DROPPED)}", *modules, *export, *profile.setup],
-        "use_srun": False,  # the job's own shell becomes the task: it gets the signals of the job
+        "slurm_setup": [f"trap '' {SIGNAL}", f"unset {' '.join(DROPPED)}", *modules, *export, *profile.slurm_setup],
+        "slurm_use_srun": False,
         "stderr_to_stdout": True,
-        "wckey": None,
-        "additional_parameters": {
-            "signal": f"B:{SIGNAL}@{profile.signal_before}",
+        "slurm_additional_parameters": {
+            "signal": f"B:{SIGNAL}@{profile.slurm_signal_delay_s}",  # to the shell, which submitit cannot ask for
             "requeue": True,
-            "output": str(submission.root / "task-%a.txt"),
-            **profile.options,
+            "output": str(submission.root / ("task-%a.txt" if tasks > 1 else "task-0.txt")),
+            **profile.slurm_additional_parameters,
         },
     }
+
+
+def complete(submission: Submission) -> int:
+    """Write the pickles that a killed submitter has not moved into place; return how many were missing.
+
+    Call it when the job's number is known. A pickle that is there, or of a task that is over, is left alone.
+    """
+    from submitit.helpers import DelayedSubmission
+
+    missing, minutes = 0, int(submission.facts().get("minutes") or 0)
+    for number in range(len(submission.tasks())):
+        path = pickle_of(submission, number)
+        if path is None or path.exists() or submission.is_over(number):
+            continue
+        delayed = DelayedSubmission(RunTask(str(submission.root), number))
+        delayed.set_timeout(minutes, NO_LIMIT)
+        scratch = path.with_name(f".{path.name}-{os.getpid()}")
+        delayed.dump(scratch)
+        with contextlib.suppress(FileExistsError):  # the submitter lives, and was first
+            os.link(scratch, path)
+            missing += 1
+        scratch.unlink()
+    return missing
+
+
+def pickle_of(submission: Submission, task: int) -> Path | None:
+    """Return the path at which submitit's task expects its pickle; None while the job's number is unknown."""
+    name = task_name(submission, task)
+    return None if name is None else _job_class()(folder=submission.root, job_id=name).paths.submitted_pickle
+
+
+def task_name(submission: Submission, task: int) -> str | None:
+    """Return SLURM's name of a task, "123_4", or "123" of a job that is not an array; None while it is unknown."""
+    number = submission.job_id()
+    return number if number is None or not submission.is_array() else f"{number}_{task}"
+
+
+def _job_class() -> type[Job[Any]]:
+    from submitit import SlurmJob
+
+    return SlurmJob
+
+
+def _answer_of_sbatch(
+    call: Callable[[], Sequence[Job[Any]]], timeout: float, submission: Submission
+) -> Sequence[Job[Any]]:
+    """Return the jobs that submitit submits. Raises SchedulerError if sbatch fails, or takes more than `timeout` s.
+
+    The call has a thread of its own, which goes on after `timeout`: submitit sets no time limit. sbatch inherits the
+    signals that the thread blocks, so Ctrl-C does not end it half done.
+    """
+    answer: list[Sequence[Job[Any]]] = []
+    errors: list[Exception] = []
+
+    def submit_array() -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, OF_THE_SUBMITTER)
+        try:
+            answer.append(call())
+        except Exception as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=submit_array, daemon=True)
+    with contextlib.redirect_stderr(io.StringIO()):  # submitit prints what sbatch says
+        thread.start()
+        thread.join(timeout)
+    if answer:
+        return answer[0]
+    if not errors:
+        raise SchedulerError(f"sbatch has not answered for {timeout:.0f} s")
+    raise failure_of_sbatch(str(errors[0]), str(submission.root)) from errors[0]

@@ -38,6 +38,9 @@ _NAME = re.compile(r"[\w-]+")  # of a submission and its folder
 LEVELS = 4  # folders above a run's directory that may be the home
 
 
+_ARRAYS: dict[Path, bool] = {}  # `Submission.is_array` by folder; a submission.json never changes
+
+
 @dataclass(frozen=True)
 class Submission:
     """The folder of one submission. The constructor does not touch the disk."""
@@ -47,7 +50,6 @@ class Submission:
     lock = Below("lock")
     # JSON: name, comment, scheduler, cluster, tasks (a list of lists of run ids), slots, by, time
     manifest = Below("submission.json")
-    script = Below("script.sh")
     job = Below("job.json")  # JSON: job (the scheduler's number), learnt (its source: the reply, a query, or a task)
 
     @property
@@ -83,6 +85,12 @@ class Submission:
         """Return the run ids of one task; [] if there is no such task."""
         tasks = self.tasks()
         return tasks[task] if 0 <= task < len(tasks) else []
+
+    def is_array(self) -> bool:
+        """Return True if the scheduler's name of a task is "<job>_<task>"; False if the job is its only task."""
+        if self.root not in _ARRAYS and (facts := self.facts()):
+            _ARRAYS[self.root] = bool(facts.get("array", True))
+        return _ARRAYS.get(self.root, True)
 
     def job_id(self) -> str | None:
         """Return the scheduler's job number, None while it is unknown."""
@@ -129,11 +137,15 @@ class Record:
 
     @property
     def place(self) -> str:
-        """Job and task at the scheduler: "job 123_4 on <cluster>", or "being submitted to ..." without a job number."""
+        """Job and task at the scheduler: "job 123_4 on <cluster>", or "being submitted to ..." without a job number.
+
+        A job of one task is "job 123".
+        """
         job = self.submission.job_id()
         if job is None:
             return f"being submitted to {self.facts.get('cluster')} as {self.submission.name}"
-        return f"job {job}_{self.task} on {self.facts.get('cluster')}"
+        task = f"_{self.task}" if self.submission.is_array() else ""
+        return f"job {job}{task} on {self.facts.get('cluster')}"
 
 
 def new_submission(home: Home) -> Submission:
