@@ -123,6 +123,7 @@ def test_a_killed_submitter_costs_a_task_at_most_one_start(home, fake, submit, e
     wait_for(lambda: len([task for task in fake.tasks() if task["state"] == "RUNNING"]) == 2)
     for task in fake.tasks() if ends else ():
         fake.fail_node(task["name"])
+    wait_for(lambda: not ends or all(task["state"] == "NODE_FAIL" for task in fake.tasks()))
     runs = [toy_run(seed=seed) for seed in range(4)]
     recorder = Recorder()
     report = sweep(home, runs, on="slurm", cluster=(*QUICK, "cluster.runs_per_task=2"), progress=recorder)
