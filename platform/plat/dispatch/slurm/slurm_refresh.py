@@ -51,14 +51,14 @@ def refresh(home: Home, slurm: Slurm) -> Snapshot:
     snapshot = ask(home, slurm, age)
     for submission, number in snapshot.numbers.items():
         submission.note_job(number, "squeue")
-    for name in {name for name, _ in snapshot.tasks}:
-        _complete(Submission(home.submissions / name))
     for submission in snapshot.missed:
         give_up(submission, "SLURM", _accept_within(submission))
     for submission in snapshot.broken:
         submission.note_over(None, f"{submission.manifest} is damaged, and SLURM lists no job of it any more")
     names = {name for name, _ in snapshot.tasks}
     in_vain = sum(_note_ends(Submission(home.submissions / name), snapshot.tasks) for name in names)
+    for name in names:
+        _complete(Submission(home.submissions / name))
     return replace(snapshot, in_vain=in_vain)
 
 
