@@ -91,7 +91,7 @@ def test_on_slurm_a_run_over_two_nodes_is_requeued_once_and_ends_finished(home: 
     job = newest_record(home.run(run.id)).submission.job_id()
     nodes = subprocess.run(["squeue", "-h", "-j", job, "-o", "%D"], capture_output=True, text=True, timeout=60).stdout
     assert nodes.split() == ["2"]
-    subprocess.run(["scontrol", "requeue", f"{job}_0"], check=True, timeout=60)
+    subprocess.run(["scontrol", "requeue", str(job)], check=True, timeout=60)
     assert sweep(home, [run], on="slurm", cluster=settings).counts() == {"done": 1}
     went_on_over_two_nodes(home, run)
     leaves_nothing(home, run)
