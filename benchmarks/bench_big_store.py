@@ -102,7 +102,7 @@ def fill(home: Home, experiment: Experiment) -> None:
     store.connection.execute("PRAGMA synchronous = OFF")  # the store is temporary: it need not survive a power cut
     store.connection.execute("PRAGMA cache_size = -1000000")  # KiB
     for number, run in enumerate(experiment.runs):
-        store.write(record(run, experiment, number), None, None)
+        store.write(record(run, experiment, number), None)
     store.close()
 
 

@@ -46,7 +46,7 @@ def fill(home: Home) -> None:
         points = [
             Point(key, step, special.get((step, key), rng.random()), 10**12) for step in range(STEPS) for key in keys
         ]
-        store.write(record(number, points, {}, {}), None, None)
+        store.write(record(number, points, {}, {}), None)
     store.close()
 
 

@@ -122,7 +122,7 @@ class Cell:
             return _one_run(*next(iter(pairs.values())), facts).scaled(contrast.of.quantity.factor)
         values, rounding = self.by_replicate(contrast), self.rounding(contrast)
         estimate = over_replicates(values, rounding, contrast.seedless, self.builds, **facts)
-        if contrast.minus is None and not rounding and estimate.deviation == 0:  # equal values show no spread
+        if contrast.minus is None and not rounding and _is_equal(estimate):  # equal values show no spread
             return replace(estimate, low=None, high=None, over="")
         return _bounded(estimate, contrast)
 
