@@ -82,8 +82,8 @@ def train(config: ScriptRunConfig, io: RunIO) -> Outcome:
         error = nothing_read(config.script, files, started, script.tail, notes.all)
         error.where = masked(shlex.join(words))
         raise error
-    if not recorder.has_new and (error := moved(config.script, files, started)):
-        raise error
+    if not recorder.has_new and (elsewhere := moved(config.script, files, started)):
+        raise elsewhere
     return Outcome(FINISHED, {"notes": "; ".join(notes.all)} if notes.all else {})
 
 
