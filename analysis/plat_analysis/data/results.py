@@ -10,7 +10,7 @@ results.instances(run.id, ("heldout_peak",), role="peak")            # 0/1 per i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from plat.spec.expansion.run import Run
     from plat.store.mlflow.frames import Frames
 
+NAMED = 8  # metrics in a sentence
 Curve = tuple[NDArray[np.int64], NDArray[np.float64]]
 EMPTY: Curve = (np.array([], np.int64), np.array([], np.float64))
 
@@ -191,7 +192,7 @@ class Results:
         key = self._headlines[run_id] if key == SUCCESS else key
         if key not in self._curves:
             codes, numbers = self._numbered(self._metrics)
-            rows = self._metrics.iloc[np.flatnonzero(codes == numbers.get(_stored_key(key, numbers), -1))]
+            rows = self._metrics.iloc[np.flatnonzero(codes == numbers.get(key, -1))]
             self._curves[key] = {}
             for run, part in rows.sort_values(["run_id", "step"]).groupby("run_id", sort=False):
                 steps, values = part["step"].to_numpy(np.int64), part["value"].to_numpy(np.float64)
@@ -221,13 +222,11 @@ class Results:
         return ", ".join(self.headlines) if key == SUCCESS else key
 
     def unlogged(self, keys: Iterable[str]) -> list[str]:
-        """Return a sentence for each key that no run logged, with the nearest logged one; [] if no run has a result."""
+        """Return a sentence for each key that no run logged, with what they logged; [] if no run has a result."""
         if self._metrics is None or all(run.missing for run in self.runs):
             return []
-        logged = list(self._numbered(self._metrics)[1])
-        absent = [key for key in dict.fromkeys(keys) if key != SUCCESS and _stored_key(key, logged) not in logged]
-        near = {key: nearest(key, logged) for key in absent}
-        return [f"No run logged {key!r}" + (f": did you mean {near[key]!r}?" if near[key] else ".") for key in absent]
+        logged = self._numbered(self._metrics)[1]
+        return [_unlogged(key, logged) for key in dict.fromkeys(keys) if key != SUCCESS and key not in logged]
 
     def logged(self) -> list[str]:
         """Return the names of all metrics that a run of the experiment logged, sorted."""
@@ -302,9 +301,14 @@ def replicate_order(replicate: Replicate) -> tuple[tuple[int, float, str], ...]:
     return tuple((0, part, "") if isinstance(part, int | float) else (1, 0, str(part)) for part in replicate)
 
 
-def _stored_key(key: str, stored: Container[str]) -> str:
-    """Return the name that a metric has among the stored ones: its own, or as plat 0.4 spelt it."""
-    return key if key in stored else clean_key(key)
+def _unlogged(key: str, logged: Iterable[str]) -> str:
+    """Return that no run logged a metric, and which ones they logged."""
+    names = sorted(logged)
+    if (old := clean_key(key)) in names:  # a run of now may have a metric of this name, so it is not taken for the key
+        return f"No run logged {key!r}: did you mean {old!r}, as plat 0.4 stored that name?"
+    if near := nearest(key, names):
+        return f"No run logged {key!r}: did you mean {near!r}?"
+    return f"No run logged {key!r}, but {', '.join(names[:NAMED])}{', ...' * (len(names) > NAMED)}."
 
 
 def _view(run: Run, row: dict[Any, Any] | None, is_deleted: bool) -> RunView:

@@ -217,9 +217,9 @@ def _measure(metrics: Sequence[str], joint: str, way: str, given: Any) -> Callab
 
 
 def _unmeasured(results: Results, metrics: Sequence[str]) -> Absent:
-    """Return why a run has no value: the name of a metric may be misspelt, if runs log one with a similar name."""
-    misspelt = [text for text in results.unlogged(metrics) if "did you mean" in text]
-    return Absent(misspelt[0].replace("No run", "no run", 1)) if misspelt else UNMEASURED
+    """Return why a run has no value: where no run logged a metric, its name may be wrong."""
+    unlogged = results.unlogged(metrics)
+    return Absent(unlogged[0].replace("No run", "no run", 1).rstrip(".")) if unlogged else UNMEASURED
 
 
 def _joint(metric: str, given: Mapping[str, Any]) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from plat.errors import SpecError
+from plat.spec.expansion.claimed import claimed
 from plat.words.metric_names import SUCCESS, VAL_SUCCESS, own_metric
 from plat_analysis.data.results import Results
 from plat_analysis.facets import Facets, Layout
@@ -70,28 +71,12 @@ def _metrics(results: Results) -> tuple[list[str], list[str]]:
     logged = results.logged()
     headline = [SUCCESS] if any(len(results.curve(run.id, SUCCESS)[0]) for run in results.runs) else []
     own = [own_metric(run.run.config)[0] for run in results.runs]
-    named = [metric for metric in (*own, *_claimed(results.experiment.claims)) if metric in logged]
+    named = [metric for metric in (*own, *claimed(results.experiment.claims)) if metric in logged]
     first = [*headline, *dict.fromkeys(metric for metric in named if metric not in results.headlines)]
     others = sorted((name for name in logged if name not in (*first, *results.headlines)), key=_is_housekeeping)
     if headline and VAL_SUCCESS in results.headlines:
         return first, []
     return (first, others) if first else (others[:MOST_PRINTED], others[MOST_PRINTED:])
-
-
-def _claimed(claims: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the metrics that claims measure, each once."""
-    measures = (claim.get(key) for claim in claims for key in ("measure", "measures", "metric"))
-    found = (_named(measure) for measure in measures if measure is not None)
-    return list(dict.fromkeys(name for names in found for name in names))
-
-
-def _named(measure: Any) -> list[str]:
-    if isinstance(measure, str):
-        return [measure]
-    if isinstance(measure, Mapping):
-        inner = [measure["metric"]] if "metric" in measure else list(measure.values())
-        return [name for one in inner for name in _named(one)]
-    return [name for one in measure for name in _named(one)] if isinstance(measure, list) else []
 
 
 def _is_housekeeping(metric: str) -> bool:

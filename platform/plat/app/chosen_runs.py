@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from plat.app.entries import SHOWN, entries_asked, entry_in
 from plat.app.home_runs import find_run
 from plat.app.loading import load_experiments
-from plat.app.run_facts import FIELDS, RunFacts
+from plat.app.run_facts import FIELDS, METRIC, RunFacts
 from plat.app.run_selection import Selection, parse_where
 from plat.errors import SpecError
+from plat.spec.expansion.claimed import claimed
 from plat.store.home import Home
 from plat.store.run_directory.paths import RunPaths
 from plat.suggest import suggest
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
 BEFORE_AXES = ("run", "state")
 AFTER_AXES = ("attempts", "iteration", "success", "best", "seconds")
-MOST_METRICS = 2  # shown of runs without a success
+MOST_METRICS = 2  # shown of runs without a success or a headline metric
+OWN = ("script.metric", "script.success")  # keys that name the headline metric of a script
 
 
 def choose_runs(
@@ -108,7 +110,7 @@ def table_of_runs(
     experiments  the files whose runs are asked for; empty: all runs of the home
     where        conditions as of `--where`
     columns      as of `--columns`, where `+NAME` adds one. Default: the usual columns that have a value, the axes that
-                 vary, and for runs without a success their first metrics
+                 vary, and for runs of scripts their step, `script.metric` and the metrics of claims, else two
     sort         a column to sort by; `-KEY` reverses the order. Runs without a value are always last. Default: the
                  order of the files; without a file the order of the names
 
@@ -118,7 +120,7 @@ def table_of_runs(
     everything = [RunFacts(home, entry) for entry in entries_asked(home, experiments)]
     chosen = selected(everything, selection, experiments)
     asked = [name.strip() for name in (columns or "").split(",") if name.strip()]
-    named = [name for name in asked if not name.startswith("+")] or _usual_columns(chosen or everything)
+    named = [name for name in asked if not name.startswith("+")] or _usual_columns(chosen or everything, experiments)
     shown = list(dict.fromkeys([*named, *(name.removeprefix("+") for name in asked if name.startswith("+"))]))
     _check_columns([*shown, *([sort.lstrip("-")] if sort else [])], everything)
     if sort or not experiments:
@@ -126,19 +128,26 @@ def table_of_runs(
     return shown, chosen, not everything
 
 
-def _usual_columns(runs: Sequence[RunFacts]) -> list[str]:
+def _usual_columns(runs: Sequence[RunFacts], experiments: Sequence[Experiment]) -> list[str]:
     varying = [axis for axis in _axes_of(runs) if len({str(facts.entry.axes.get(axis)) for facts in runs}) > 1]
     valued = [name for name in AFTER_AXES if any(facts.value(name) is not None for facts in runs)]
-    own = dict.fromkeys(str(name) for facts in runs if (name := facts.config_value("script.metric")))
-    metrics = [] if "success" in valued else next((names for facts in runs if (names := facts.metric_names())), [])
-    return [*BEFORE_AXES, *varying, *valued, *(own or metrics[:MOST_METRICS])]
+    if any(facts.config_value("script.metrics") is None for facts in runs):  # not of scripts alone
+        metrics = [] if "success" in valued else next((names for facts in runs if (names := facts.metric_names())), [])
+        return [*BEFORE_AXES, *varying, *valued, *metrics[:MOST_METRICS]]
+    valued = ["step" if name == "iteration" else name for name in valued if name != "success"]
+    own = [name for facts in runs for key in OWN if (name := facts.config_value(key))]
+    metrics = next((names for facts in runs if (names := facts.metric_names())), [])
+    about = [name for experiment in experiments for name in claimed(experiment.claims) if name in metrics]
+    first = list(dict.fromkeys([*own, *about])) or metrics[:MOST_METRICS]
+    hides = {*_axes_of(runs), *FIELDS}
+    return [*BEFORE_AXES, *varying, *valued, *(f"{METRIC}{name}" if name in hides else name for name in first)]
 
 
 def _check_columns(names: Sequence[str], runs: Sequence[RunFacts]) -> None:
     """Raise SpecError for a column that is neither a field nor an axis, config key or metric of any run."""
     known = [*FIELDS, *_axes_of(runs)]
     for name in names:
-        metric = name.removeprefix("max:").removeprefix("min:")
+        metric = name.removeprefix("max:").removeprefix("min:").removeprefix(METRIC)
         if name in known or not runs or any(facts.config_value(name) is not None for facts in runs):
             continue
         metrics = list(dict.fromkeys(key for facts in runs for key in facts.metric_names()))

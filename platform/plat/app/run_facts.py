@@ -32,6 +32,7 @@ from plat.units import duration, measured, percent
 from plat.words.metric_names import own_metric
 from plat.words.states import RunStatus
 
+METRIC = "metric:"  # a metric whose name an axis or a field has
 SHARES = ("success", "best", "retrieval")  # shown in percent
 
 
@@ -46,7 +47,7 @@ class RunFacts:
         """Return the value of a column, or None where the run has none.
 
         The key is looked up in this order: axis of the run, field of FIELDS, `max:KEY` or `min:KEY` (largest or
-        smallest value of a metric), config key, newest value of a metric.
+        smallest value of a metric), `metric:KEY` (its newest value), config key, newest value of a metric.
 
         axes  the axes of another matrix position that has this run; default: the run's own
         """
@@ -58,6 +59,8 @@ class RunFacts:
         if key.startswith(("max:", "min:")):
             values = [value for value in self._series(key[4:]).values() if not math.isnan(value)]
             return (max if key.startswith("max:") else min)(values, default=None)
+        if key.startswith(METRIC):
+            return self._newest(key.removeprefix(METRIC))
         value = self.config_value(key)
         return self._newest(key) if value is None else value
 
@@ -163,6 +166,7 @@ FIELDS: dict[str, Callable[[RunFacts], Any]] = {
     "outcome": lambda facts: facts.entry.state.outcome,  # of the run, or of its last attempt
     "attempts": lambda facts: len(facts._result.get("attempts") or ()) or facts.entry.state.attempt,
     "iteration": lambda facts: facts.entry.state.step,  # the newest
+    "step": lambda facts: facts.entry.state.step,  # the same, as scripts call it
     "iterations": lambda facts: facts.entry.state.iterations,
     "success": lambda facts: facts.entry.state.success,  # the newest value of the headline metric
     "best": RunFacts.best,

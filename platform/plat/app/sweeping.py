@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from plat.app import importing
 from plat.app.checking import check_asked, check_reference, check_report, warn_of_idle_parts, warn_of_needs
-from plat.app.entries import distinct
 from plat.app.loading import is_cluster_argument
 from plat.app.messages import stage
 from plat.errors import StoreError
+from plat.planning.order import in_order
 from plat.runner.failures import FINAL
 from plat.store.home import Home
 from plat.units import are, counted
@@ -83,12 +83,12 @@ def chosen_place(arguments: Sequence[str] | None, on: str, wait: bool | None) ->
 
 
 def check_sweep(sweep: Sweep, experiments: Sequence[Experiment], overrides: Sequence[str]) -> list[Run]:
-    """Check the experiments and return their runs, each once; warn about settings without effect.
+    """Check the experiments and return their runs, each once, in the order of execution; warn about idle settings.
 
     Raises SpecError for a report entry, claim or run that cannot work, and if this machine is to execute the runs and
     cannot. Raises BundleError if the reference results are damaged.
     """
-    runs = distinct(experiments)
+    runs = list({run.id: run for experiment in experiments for run in in_order(experiment)}.values())
     for experiment in experiments:
         check_report(experiment)
         check_reference(experiment)
@@ -98,7 +98,7 @@ def check_sweep(sweep: Sweep, experiments: Sequence[Experiment], overrides: Sequ
 
 
 def first_missing(runs: list[Run], home: Home, number: int | None) -> list[Run]:
-    """Return the first `number` runs that a sweep would execute, in the order of the files; None: all runs."""
+    """Return the first `number` runs that a sweep would execute, in their order; None: all runs."""
     if number is None:
         return runs
     from plat.store.index.indexed_runs import states

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from plat.app.first_file import asking
+from plat.app.first_file.flags import flags_of_help
+from plat.app.first_file.given_words import not_given
 from plat.errors import SpecError
 from plat.spec.reading.yaml_reader import read
 
@@ -138,6 +140,13 @@ def test_a_script_that_may_not_know_help_is_not_executed(plat: Verb, here: Path,
     assert not Path("trained").exists()
 
 
+def test_a_script_of_r_is_run_by_rscript(plat: Verb, here: Path) -> None:
+    script("train.R", "cat(commandArgs(TRUE))").chmod(0o644)
+    code, _, err = plat("init", "train.R", "{seed}")
+    assert code == 0, err
+    assert read(here / "train.yaml").data["base"]["script.command"] == "Rscript train.R {seed}"
+
+
 def test_a_shell_script_whose_help_fails_gets_a_file_without_flags(plat: Verb) -> None:
     script("run.sh", "#!/bin/sh\n# --help\necho no such option\nexit 4\n")
     code, out, _ = plat("init", "run.sh")
@@ -172,8 +181,8 @@ def test_a_required_option_must_be_filled_in(plat: Verb) -> None:
         ("train.py", ARGPARSE, ["--out", "nowhere/file.yaml"], "no such folder"),
         ("a,b.py", ARGPARSE, [], "cannot name results"),
         ("other.py", ARGPARSE, [], "there is no such file"),
-        ("train.R", ARGPARSE, [], "not executable"),
-        ("n.ipynb", "{}", [], "papermill n.ipynb {plat.run_dir}/out.ipynb -p lr {lr}"),
+        ("train.xyz", ARGPARSE, [], "not executable"),
+        ("n.ipynb", "{}", [], "papermill --log-output n.ipynb {plat.run_dir}/out.ipynb"),
     ],
 )
 def test_refusals_write_nothing(plat: Verb, here: Path, name: str, text: str, arguments: list[str], says: str) -> None:
@@ -217,3 +226,53 @@ def test_another_python_is_asked_and_written(plat: Verb, here: Path) -> None:
     assert planned(plat, "train.yaml") == 5
     code, _, err = plat("init", "train.py", "--out", "b.yaml", "--python", "env/pyton")
     assert code == 2 and "there is no Python env/pyton" in err
+
+
+def test_the_words_after_the_script_stay_in_the_command(plat: Verb, here: Path) -> None:
+    parser = """
+import argparse
+parser = argparse.ArgumentParser()
+verbs = parser.add_subparsers(dest="verb", required=True)
+fit = verbs.add_parser("fit")
+fit.add_argument("data")
+fit.add_argument("out")
+fit.add_argument("-b", "--batch", type=int, default=8)
+fit.add_argument("--lr", type=float, default=0.1)
+fit.add_argument("--wide", action=argparse.BooleanOptionalAction, default=False)
+print(parser.parse_args())
+"""
+    script("train.py", parser)
+    given = ["fit", "my digits", "{plat.run_dir}/out", "-b", "4", "--no-wide"]
+    code, out, err = plat("init", "python", "train.py", "--", *given)
+    assert code == 0, err
+    assert "python train.py fit 'my digits' 0/out -b 4 --no-wide --help" in out
+    command = "python train.py fit 'my digits' {plat.run_dir}/out -b 4 --no-wide --lr {lr}"
+    assert read(here / "train.yaml").data["base"]["script.command"] == command
+    assert planned(plat, "train.yaml") == 1
+    code, _, err = plat("init", "train.py", "fit", "--lr", "0.2")
+    assert code == 2 and "options of the script stand after `--`" in err
+
+
+def test_overrides_of_hydra_after_the_script(plat: Verb, here: Path) -> None:
+    script("train.py", HYDRA)
+    Path("config.yaml").write_text("optim: {lr: 0.1}\nepochs: 3\n")
+    code, _, err = plat("init", "train.py", "epochs=2", "hydra.run.dir={plat.run_dir}/x", "+seed={seed}")
+    assert code == 0, err
+    data = read(here / "train.yaml").data
+    command = "python train.py epochs=2 hydra.run.dir={plat.run_dir}/x +seed={seed} optim.lr={optim.lr}"
+    assert data["base"]["script.command"] == command and data["matrix"] == {"seed": "range(5)"}
+    assert planned(plat, "train.yaml") == 5
+
+
+@pytest.mark.parametrize(
+    ("help_text", "given", "left"),
+    [
+        ("usage: t.py [-h] data\n\npositional arguments:\n  data\n", ["digits"], []),
+        ("usage: t.py fit [-h] data\n\npositional arguments:\n  data\n", ["fit"], ["data"]),
+        ("Usage: t.py fit [OPTIONS] DATA\n\nOptions:\n  --lr FLOAT\n", ["fit", "--lr", "1"], ["data"]),
+        ("Usage: t.py fit [OPTIONS] DATA\n\nOptions:\n  --lr FLOAT\n", ["fit", "x"], ["lr"]),
+        ("Options:\n  -l, --lr FLOAT\n", ["-l", "1"], []),
+    ],
+)
+def test_what_is_given_is_not_passed_again(help_text: str, given: list[str], left: list[str]) -> None:
+    assert [flag.name for flag in not_given(flags_of_help(help_text), given, help_text)] == left

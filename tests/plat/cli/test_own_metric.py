@@ -75,3 +75,17 @@ def test_a_search_without_objectives_takes_it(plat):
 
 def test_a_goal_is_minimize_or_maximize(plat):
     assert "did you mean 'minimize'" in plat("plan", "m.yaml", "script.goal=minimise", code=2)
+
+
+def test_columns_of_scripts_have_their_own_names(plat, tmp_path):
+    (tmp_path / "t.py").write_text(SCRIPT.replace('"zz": 3', '"zz": 3, "lr": 9'))
+    claim = "claims: [{id: c, says: x, check: mean_delta_positive, measure: {metric: METRIC}, smallest: 1}]\n"
+    for name in ("zz", "lr"):
+        (tmp_path / f"{name}.yaml").write_text(FILE + claim.replace("METRIC", name))
+    plat("sweep", "zz.yaml")
+    header, first, *_ = plat("runs", "zz.yaml", "--csv").splitlines()
+    assert header == "run,state,lr,seed,attempts,step,seconds,zz" and first.split(",")[5::2] == ["2", "3.0"]
+    header, first, *_ = plat("runs", "lr.yaml", "--csv").splitlines()
+    assert header.split(",")[-1] == "metric:lr" and first.split(",")[-1] == "9.0" and first.split(",")[2] == "1"
+    rows = plat("runs", "zz.yaml", "--csv", "--columns", "seed,iteration,step,metric:lr").splitlines()
+    assert rows[1] == "0,2,2,9.0"

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from plat.errors import SpecError
-from plat.store.mlflow.spelling import clean_key
 from plat_analysis.data.results import Results, spell
 
 
@@ -39,13 +38,24 @@ def test_curve_and_instances(make_experiment, make_frames):
     assert len(results.curve(run, "no/such")[0]) == 0 and results.curve("nobody", "val/success")[0].size == 0
 
 
-def test_a_metric_that_the_store_respells_is_found_by_its_own_name(make_experiment, make_frames):
+def test_a_metric_is_never_taken_for_one_that_plat_0_4_stored_alike(make_experiment, make_frames):
     experiment = make_experiment(rows=["PPO"], tasks=["sokoban"])
     frames = make_frames(experiment)
-    frames.metrics.loc[frames.metrics["key"] == "val/success", "key"] = clean_key("val/acc(top1)")
+    frames.metrics.loc[frames.metrics["key"] == "val/success", "key"] = "pass_1"
     results = Results(frames, experiment)
-    steps, _ = results.curve(results.runs[0].id, "val/acc(top1)")
-    assert len(steps) == 7 and results.unlogged(["val/acc(top1)"]) == []
+    assert len(results.curve(results.runs[0].id, "pass^1")[0]) == 0
+    assert results.unlogged(["pass^1"]) == [
+        "No run logged 'pass^1': did you mean 'pass_1', as plat 0.4 stored that name?"
+    ]
+    assert results.unlogged(["pass_1"]) == []
+
+
+def test_what_was_logged_is_named_for_a_metric_that_was_not(make_experiment, make_frames):
+    experiment = make_experiment(rows=["PPO"], tasks=["sokoban"])
+    frames = make_frames(experiment)
+    frames.metrics = frames.metrics[frames.metrics["key"] == "val/success"]
+    results = Results(frames, experiment)
+    assert results.unlogged(["zq"]) == ["No run logged 'zq', but val/success."]
 
 
 def test_separate_tables_for_base_and_peak_are_read(make_experiment, make_frames):

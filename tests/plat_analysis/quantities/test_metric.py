@@ -101,7 +101,7 @@ def test_two_metrics_that_do_not_meet_have_no_value(make_experiment):
 @pytest.mark.parametrize(
     "given_, why",
     [
-        ({"metric": "nothing"}, "not measured"),
+        ({"metric": "nothing"}, "no run logged 'nothing', but cost, val/success"),
         ({"metric": "costt"}, "no run logged 'costt': did you mean 'cost'?"),
         ({"metric": "cost", "at": 5}, "not measured"),
         ({"metric": "cost", "steps_to": 50}, "never reached 50"),

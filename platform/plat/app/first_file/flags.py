@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 DEEPEST = 10  # columns: a line that is indented further belongs to the help of the option above it
 NOT_OF_A_RUN = ("help", "version", "install-completion", "show-completion")
@@ -36,6 +36,7 @@ class Flag:
     negation      of a switch, its option that switches off: `--no-verbose`
     has_several   it takes several values: `--sizes 1 2 3`
     is_required   the script refuses to start without it
+    spellings     all its names, with dashes: `-b`, `--batch-size`
     """
 
     name: str
@@ -47,6 +48,7 @@ class Flag:
     negation: str = ""
     has_several: bool = False
     is_required: bool = False
+    spellings: tuple[str, ...] = field(default=(), compare=False)
 
 
 def flags_of_help(text: str) -> list[Flag]:
@@ -138,6 +140,7 @@ def _flag(head: str, says: str, usage: str) -> Flag | None:
         negation=next((other for other in names if is_switch and other in negations), ""),
         has_several="..." in head or len(metavar.replace(" RANGE", "").split()) > 1,
         is_required=bool(_REQUIRED.search(says)) or any(_is_bare(name, usage) for name in names),
+        spellings=tuple(names),
     )
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from plat.app.first_file.asking import output_of
 from plat.app.first_file.flags import Flag, flags_of_help
+from plat.app.first_file.given_words import not_given
 from plat.app.first_file.hydra_config import flags_of_config
 from plat.app.first_file.placeholders import Placed, placed
 from plat.app.first_file.source_defaults import with_defaults
@@ -50,7 +51,12 @@ class FirstFile:
 
 
 def make_first_file(
-    name: str, out: Path | None = None, plain: bool = False, python: str = "", seconds: float = 0.0
+    name: str,
+    out: Path | None = None,
+    plain: bool = False,
+    python: str = "",
+    seconds: float = 0.0,
+    given: Sequence[str] = (),
 ) -> FirstFile:
     """Write an experiment file for the script `name`, by default into the current folder.
 
@@ -58,12 +64,13 @@ def make_first_file(
     plain   execute nothing, and write a file without options
     python  the Python that runs the script, a path or a program; "": that of plat
     seconds  run the script for at most so long, and write down what reads its metrics; 0: do not
+    given   the words that follow the script in the command, such as a subcommand
 
     Raises SpecError, and writes nothing, if there is no such script, the file exists or cannot be written, its name
     cannot name an experiment, or a Python script does not print its options. Raises SpecError or RunError, and leaves
     the file, if the script is to be tried and cannot be started, or requires a value.
     """
-    script = user_script(name)
+    script = user_script(name, given)
     path = _checked(out or Path(f"{script.path.stem}.yaml"))
     question = None if plain else script.question
     named = _python(python)
@@ -111,8 +118,9 @@ def _ask(script: UserScript, question: list[str], python: str) -> tuple[list[Fla
             raise
         return [], error.what
     if script.is_python and script.is_hydra:
-        return flags_of_config(text), ""
-    return with_defaults(flags_of_help(text), script.sources if script.is_python else ()), ""
+        return not_given(flags_of_config(text), script.given, ""), ""
+    flags = with_defaults(flags_of_help(text), script.sources if script.is_python else ())
+    return not_given(flags, script.given, text), ""
 
 
 def _checked(path: Path) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,9 @@ from plat.trainer.script.config import ScriptConfig, ScriptRunConfig
 from plat.trainer.script.source_files import source_files
 
 LARGEST = 4 << 20  # bytes of a file that are read
-SHELL = (".sh", ".bash")
+INTERPRETERS = {".sh": "bash", ".bash": "bash", ".R": "Rscript", ".r": "Rscript", ".jl": "julia"}
+PYTHONS = ("python", "python3")
+OWN = re.compile(r"\{(seed|plat\.\w+)\}")  # placeholders that plat itself fills in
 PARSERS = (
     "argparse", "click", "typer", "tyro", "simple_parsing", "jsonargparse", "tap", "configargparse", "cyclopts",
     "HfArgumentParser", "LightningCLI",
@@ -28,10 +31,15 @@ _WRITES_EVENTS = re.compile(r"\bSummaryWriter\b")
 
 @dataclass(frozen=True)
 class UserScript:
-    """A script of the user. `sources`: its text, and the texts of the Python files that it imports from its folder."""
+    """A script of the user.
+
+    sources  its text, and the texts of the Python files that it imports from its folder
+    given    the words that follow it in the command: `fit --lr 0.1`
+    """
 
     path: Path
     sources: tuple[str, ...]
+    given: tuple[str, ...] = ()
 
     @property
     def folder(self) -> Path:
@@ -42,8 +50,9 @@ class UserScript:
         """The words of its command, in its folder."""
         name = self.path.name
         if self.path.suffix == ".py":
-            return ["python", name]
-        return [f"./{name}"] if os.access(self.path, os.X_OK) else ["bash", name]
+            return ["python", name, *self.given]
+        program = [f"./{name}"] if os.access(self.path, os.X_OK) else [INTERPRETERS[self.path.suffix], name]
+        return [*program, *self.given]
 
     @property
     def is_python(self) -> bool:
@@ -56,10 +65,11 @@ class UserScript:
     @property
     def question(self) -> list[str] | None:
         """The words that make it print its options; None if it may not know them, and would start to work."""
+        words = [OWN.sub("0", word) for word in self.words]
         if self.is_python and self.is_hydra:
-            return [*self.words, "--cfg", "job"]
+            return [*words, "--cfg", "job"]
         if self._has(_PARSES) if self.is_python else any("--help" in source for source in self.sources):
-            return [*self.words, "--help"]
+            return [*words, "--help"]
         return None
 
     @property
@@ -84,8 +94,13 @@ class UserScript:
         return any(pattern.search(source) for source in self.sources)
 
 
-def user_script(name: str) -> UserScript:
-    """Return the script at a path. Raises SpecError if there is no such file, or it cannot be read or executed."""
+def user_script(name: str, given: Sequence[str] = ()) -> UserScript:
+    """Return the script at a path, and the words after it; `python` before it is left out.
+
+    Raises SpecError if there is no such file, or it cannot be read or executed.
+    """
+    if name in PYTHONS and given:
+        name, given = given[0], given[1:]
     path = Path(name).absolute()
     if not path.is_file():
         what = "this is a folder, not a script" if path.is_dir() else "there is no such file"
@@ -93,16 +108,17 @@ def user_script(name: str) -> UserScript:
     if not str(path).isprintable():
         raise SpecError("the script's path has characters that are not printable", where=ascii(name), fix="rename it")
     if path.suffix == ".ipynb":
-        fix = f"script.command: papermill {shlex.quote(name)} {{plat.run_dir}}/out.ipynb -p lr {{lr}}"
+        words = f"papermill --log-output {shlex.quote(name)} {{plat.run_dir}}/out.ipynb -p lr {{lr}}"
+        fix = f"script.command: {words}, with script.metrics: text for what its cells print"
         raise SpecError("papermill can run this notebook", where=str(path), fix=fix)
-    if path.suffix not in (".py", *SHELL) and not os.access(path, os.X_OK):
+    if path.suffix not in (".py", *INTERPRETERS) and not os.access(path, os.X_OK):
         raise SpecError("this file is not executable", where=str(path), fix=f"chmod +x {shlex.quote(name)}")
     files = [path.name]
     if path.suffix == ".py":
         config = ScriptRunConfig(script=ScriptConfig(command=["python", path.name], folder=str(path.parent)))
         files += [file for file in source_files(config) if file.endswith(".py") and (path.parent / file).is_file()]
     with os_errors_as(SpecError, "cannot read the script", path, "make it readable"):
-        return UserScript(path, tuple(_text(path.parent / file) for file in dict.fromkeys(files)))
+        return UserScript(path, tuple(_text(path.parent / file) for file in dict.fromkeys(files)), tuple(given))
 
 
 def _text(path: Path) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import math
 import re
-import shlex
 from collections.abc import Iterator, Sequence
 
 from plat.app.first_file.flags import Flag
+from plat.app.first_file.given_words import as_written, passes_seed
 from plat.app.first_file.placeholders import FOLDER, Placed, can_be_written
 from plat.app.first_file.user_script import UserScript
 from plat.characters import is_too_large
@@ -57,20 +57,23 @@ def file_text(
     if not (used or left):
         lines += [
             f"  # No options of {name} are known. Write a placeholder where a value belongs, and its value here:",
-            "  #   script.command: " + _comment(shlex.join(script.words)) + " --lr {lr} --seed {seed}",
+            "  #   script.command: "
+            + _comment(" ".join(map(as_written, script.words)))
+            + " --lr {lr}"
+            + ("" if passes_seed(script.given) else " --seed {seed}"),
             "  #   lr: 0.01",
         ]
-    return "\n".join([*lines, *_matrix(used), *_claim(used, headline(trial.names) if trial else "loss"), ""])
+    return "\n".join([*lines, *_matrix(used, script), *_claim(used, headline(trial.names) if trial else "loss"), ""])
 
 
 def _command(script: UserScript, used: list[Placed]) -> Iterator[str]:
     """Yield the command, on several lines if it is long. The names of the script are quoted as for a shell."""
-    first = " ".join(shlex.quote(word.replace("{", "{{").replace("}", "}}")) for word in script.words)
+    first = " ".join(map(as_written, script.words))
     options = [one.word for one in used]
-    if script.is_hydra:
+    if script.is_hydra and not any(word.startswith("hydra.run.dir=") for word in script.given):
         options.append("hydra.run.dir={plat.run_dir}")
     whole = " ".join([first, *options])
-    if not first.isascii() or not re.fullmatch(r"[\w./ -]+", first) or re.search(r":( |$)| #", whole):
+    if not first.isascii() or not re.fullmatch(r"[\w./={} -]+", first) or re.search(r":( |$)| #", whole):
         yield f"  script.command: {json.dumps(whole, ensure_ascii=False)}"
     elif len(whole) <= WIDE:
         yield f"  script.command: {whole}"
@@ -127,9 +130,9 @@ def _notes(flag: Flag) -> list[str]:
     return [*([flag.says] if flag.says else []), *([f"one of: {', '.join(flag.choices)}"] if flag.choices else [])]
 
 
-def _matrix(used: list[Placed]) -> Iterator[str]:
+def _matrix(used: list[Placed], script: UserScript) -> Iterator[str]:
     axis = _example(used)
-    has_seed = any(one.placeholder == "seed" for one in used)
+    has_seed = any(one.placeholder == "seed" for one in used) or passes_seed(script.given)
     yield "matrix:  # every combination of these values is a run"
     if has_seed:
         yield "  seed: range(5)  # a verdict needs five"

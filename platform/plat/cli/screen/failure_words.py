@@ -110,6 +110,8 @@ def _advice(complaint: str, arguments: Sequence[str]) -> str | None:
 
 
 def _of_option(option: str, arguments: Sequence[str]) -> str | None:
+    if arguments[0] == "init":
+        return "options of the script stand after `--`: plat init train.py -- fit --lr 0.1"
     if option in ("--seed", "--seeds"):
         return SEEDS
     verb = next((word for word in arguments if word in VERBS), None)

@@ -24,6 +24,10 @@ HOW_TO_LOG = (
 @verb()
 def init(
     script: Annotated[str, typer.Argument(metavar="SCRIPT", help="A Python script or a program, e.g. train.py.")],
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[WORD]...", help="What follows it in the command; options of it after `--`."),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="The new file [the script's name with .yaml].")
     ] = None,
@@ -41,9 +45,9 @@ def init(
     """Write an experiment file for a script.
 
     Executes `python train.py --help` to find the script's flags (`--cfg job` for Hydra), and nothing else without
-    --try.
+    --try. Words after the script stay in the command: `plat init train.py -- fit --lr 0.1`.
     """
-    made = make_first_file(script, out, plain, python, seconds if tries else 0.0)
+    made = make_first_file(script, out, plain, python, seconds if tries else 0.0, words or ())
     print(fitted("\n".join(_lines(made))))
     return 0
 

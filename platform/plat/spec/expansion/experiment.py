@@ -50,6 +50,7 @@ class Experiment:
     added      the axes of `axes` with several values that the command line added to those of the file
     base       the keys that `base` sets, each with its position in the file
     overrides  the overrides of the command line, as typed
+    order      "seeds": the runs are executed seed by seed; "file": in the order of the matrix
     is_search  True for a search: the runs are those that its trials have asked for so far, and there is no matrix
     mark       readable text and hash of the overrides, which separates these results from those of the plain file;
                "" without overrides; seeds that are added to those of the file do not count
@@ -73,6 +74,7 @@ class Experiment:
     overrides: tuple[str, ...] = ()
     mark: str = ""
     reference: str | None = None
+    order: str = "seeds"
     is_search: bool = False
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from plat.words.outcomes import NO_METRIC
 
 SHOWN = 3  # lines of the output
 WIDE = 120  # characters of one
+_COUNTED = re.compile(r"(?<![^_-])\d+([-_:.T]\d+)*$")  # `0` of version_0, a date, a time
 MOST = 2000  # files that are looked at
 HOW_TO_LOG = {  # script.metrics -> advice
     TEXT: "print lines such as `step 1: loss 0.5`, or describe yours with script.patterns",
@@ -45,6 +47,28 @@ def nothing_read(script: ScriptConfig, files: Path, since: float, tail: Iterable
     return RunError(what, fix="; or ".join([*proposed, *ways]))
 
 
+def moved(script: ScriptConfig, files: Path, since: float) -> RunError | None:
+    """Return the error for a resumed script that logged into a folder that `script.metrics` does not name.
+
+    Loggers count up: after `version_0` they write into `version_1`. None if it did not.
+    """
+    names = [name for name in sources_of(script) if name not in KINDS]
+    read = {path for name in names for path in files.glob(name)}
+    for path in written(files, since):
+        name = next((name for name in names if Path(name).name == path.name and path not in read), None)
+        if name is not None:
+            other = path.relative_to(files)
+            what = f"the resumed script logged into {other.as_posix()}, and nothing into {name}"
+            return RunError(what, fix=f"script.metrics: {with_any_number(other)}")
+    return None
+
+
+def with_any_number(path: Path) -> str:
+    """Return a pattern for a file whose folders may have other numbers in the next attempt, such as `version_0`."""
+    folders = [_COUNTED.sub("*", part) for part in path.parts[:-1]]
+    return Path(*folders, path.name).as_posix()
+
+
 def _of_text(lines: list[str]) -> Iterator[str]:
     """Yield the setting that reads lines of the output."""
     reader = Text("", lambda what, where, fix: None)
@@ -67,7 +91,7 @@ def _of_files(script: ScriptConfig, files: Path, since: float) -> Iterator[str]:
             seen.add(name)
             below = path.relative_to(folder)
             if is_of_run:
-                yield f"script.metrics: {kind if kind in KINDS else below.as_posix()} reads {below.as_posix()}"
+                yield f"script.metrics: {kind if kind in KINDS else with_any_number(below)} reads {below.as_posix()}"
             else:
                 how = f"script.own_folder: true gives each run a folder of its own, with script.metrics: {name}"
                 yield f"it has written {path}, which is shared by all runs: {how}"

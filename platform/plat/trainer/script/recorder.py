@@ -35,6 +35,7 @@ class Recorder:
 
     step        the newest, None before the first
     has_logged  True if there was a metric
+    has_new     True if there was one in this attempt
     notes       sentences about values that were replaced or contradict each other
 
     restored, kept   step and meta of the checkpoint that the attempt resumes from
@@ -45,6 +46,7 @@ class Recorder:
         self._queue: deque[Logged] = deque()
         self.step = restored
         self.has_logged = restored is not None
+        self.has_new = False
         self._top = -1 if restored is None else restored  # the highest step that was logged
         self._saved = self._top  # the step of the newest checkpoint
         # an old checkpoint keeps one step for all metrics
@@ -59,7 +61,7 @@ class Recorder:
 
     def add(self, logged: Logged) -> None:
         """Keep the metrics of one line until the next `log`."""
-        self.has_logged = True
+        self.has_logged = self.has_new = True
         self._queue.append(logged)
 
     def log(self, until: float | None = None) -> None:

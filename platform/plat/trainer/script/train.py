@@ -17,7 +17,7 @@ from plat.processes.marked import marked
 from plat.processes.process_tree import signal_name
 from plat.trainer.api import Outcome, RunIO
 from plat.trainer.heartbeat import beat
-from plat.trainer.script.advice import nothing_read
+from plat.trainer.script.advice import moved, nothing_read
 from plat.trainer.script.checkpoints import CheckpointFolder
 from plat.trainer.script.command import filled, interpreter
 from plat.trainer.script.config import TEXT, ScriptConfig, ScriptRunConfig, sources_of
@@ -82,6 +82,8 @@ def train(config: ScriptRunConfig, io: RunIO) -> Outcome:
         error = nothing_read(config.script, files, started, script.tail, notes.all)
         error.where = masked(shlex.join(words))
         raise error
+    if not recorder.has_new and (elsewhere := moved(config.script, files, started)):
+        raise elsewhere
     return Outcome(FINISHED, {"notes": "; ".join(notes.all)} if notes.all else {})
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from plat.characters import as_lines, escaped
 from plat.errors import RunError
-from plat.trainer.script.advice import kind_of, written
+from plat.trainer.script.advice import kind_of, with_any_number, written
 from plat.trainer.script.command import filled
 from plat.trainer.script.config import MLFLOW, TENSORBOARD, TEXT, TRACKIO, WANDB, ScriptConfig, ScriptRunConfig
 from plat.trainer.script.own_folder import link_files, with_folders
@@ -88,7 +88,7 @@ def _tried(config: ScriptRunConfig, seconds: float, uses_mlflow: bool) -> Trial:
         metrics, logged = None, list[Logged]()
         has_failed = took < seconds and code != 0
         for setting in (
-            [] if has_failed else ["", *clients, *(path.relative_to(files).as_posix() for path in below), TEXT]
+            [] if has_failed else ["", *clients, *(with_any_number(path.relative_to(files)) for path in below), TEXT]
         ):
             with contextlib.suppress(RunError):
                 if logged := list(_read(replace(config.script, metrics=setting), files, lines)):
