@@ -13,11 +13,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from measuring import alternately, clean_environment, cost, figure, plat
+from measuring import alternately, clean_environment, cost, figure, plat, sized
 
 OUTSIDE = Path(__file__).parent.parent / "tests" / "outside_paper"
 FILE = OUTSIDE / "experiments" / "guessing.yaml"
-RUNS = 1000
+RUNS = 2 * sized(500)
 OVERRIDES = [f"matrix.seed=range({RUNS // 2})", "climb.iterations=0", "climb.games=1"]
 REFERENCE = "import glob, json, sys, typer, omegaconf; [json.load(open(name)) for name in glob.glob(sys.argv[1])]"
 

@@ -12,11 +12,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench_reader import FILE, record
+from bench_reader import record
 from measuring import figure, options
 
 from plat.store.home import Home
-from plat.store.mlflow.backend import Backend, FileInfo
+from plat.store.mlflow.backend import Backend
 from plat.store.mlflow.client_store import ClientStore
 from plat.store.mlflow.run_record import Point, RunRecord
 from plat.store.mlflow.sqlite_creation import ensure_sqlite
@@ -27,10 +27,10 @@ PARAMS = {f"section.param_{index}": str(index) for index in range(40)}
 NOTES = {f"note.{index}": f"text {index}" for index in range(7)}
 
 
-def write_seconds(store: Backend, run: RunRecord, parent: str) -> float:
+def write_seconds(store: Backend, run: RunRecord) -> float:
     """Return the wall-clock seconds to write one run. Raises RuntimeError if the store refuses it."""
     begin = time.perf_counter()
-    if not store.write(run, None, parent):
+    if not store.write(run, None):
         raise RuntimeError(f"the store refused {run.name}")
     return time.perf_counter() - begin
 
@@ -46,12 +46,11 @@ def main() -> None:
         direct, through_client = (f"sqlite:///{scratch}/{name}/mlflow.db" for name in ("direct", "client"))
         ensure_sqlite(through_client)  # create the tables first, so that neither writer does
         stores: list[Backend] = [SqliteStore(direct), ClientStore(through_client, Home(Path(scratch) / "home"))]
-        parents = [store.file_run(FILE, FileInfo(FILE)) for store in stores]
         seconds: list[list[float]] = [[], []]
         for number in range(given.runs + 1):
             run = record(number, points, PARAMS, NOTES)
-            for store, parent, taken in zip(stores, parents, seconds, strict=True):
-                taken.append(write_seconds(store, run, parent))
+            for store, taken in zip(stores, seconds, strict=True):
+                taken.append(write_seconds(store, run))
         for store in stores:
             store.close()
     ours, reference = (statistics.median(taken[1:]) for taken in seconds)  # the first loads modules

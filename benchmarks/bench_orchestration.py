@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy
 from make_home import CODE, finish
-from measuring import best, figure
+from measuring import best, figure, sized
 
 from plat.dispatch.dispatcher import ENDED, Change
 from plat.dispatch.driver import sweep
@@ -37,8 +37,8 @@ from plat.trainer.api import Outcome, RunIO, State, TrainerSpec
 from plat.trainer.plugins import ALLOW_IMPORT
 from plat.trainer.run_config import RunConfig, TrainConfig
 
-RUNS = 40
-MANY = 1000
+RUNS = sized(40)
+MANY = sized(1000)
 MODULES = ("torch",)
 
 
@@ -59,7 +59,7 @@ class Clock(Progress):
     def __init__(self) -> None:
         self.ends: list[float] = []
 
-    def change(self, change: Change, *, success: float | None = None, seconds: float = 0.0) -> None:
+    def change(self, change: Change, *, measured: str = "", seconds: float = 0.0) -> None:
         if change.state == ENDED:
             assert change.outcome == "finished", change
             self.ends.append(time.perf_counter())
@@ -128,8 +128,8 @@ def main() -> None:
         against = f"reading {MANY} JSON files: {reading:.3g} s"
         again, _ = best(lambda: sweep(home, runs))
         states, _ = best(lambda: [run_state(path) for path in paths])
-        figure("a finished sweep of 1,000 again", again, "s", against, ratio=reading / again)
-        figure("state of 1,000 runs", states, "s", against, ratio=reading / states)
+        figure(f"a finished sweep of {MANY:,} again", again, "s", against, ratio=reading / again)
+        figure(f"state of {MANY:,} runs", states, "s", against, ratio=reading / states)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from measuring import best, figure, options
+from measuring import best, figure, options, sized
 
 from plat.store.home import Home
 from plat.store.mlflow.frames import Frames, Store
@@ -25,7 +25,7 @@ from plat.store.mlflow.run_record import Point, RunRecord
 from plat.store.mlflow.sqlite_store import SqliteStore
 
 FILE = "bench"
-RUNS, KEYS, STEPS = 100, 40, 200
+RUNS, KEYS, STEPS = max(10, sized(100)), 40, sized(200)
 Histories = dict[tuple[str, str], list[tuple[int, float]]]  # by (run, key)
 
 

@@ -22,13 +22,13 @@ from typing import TypeVar
 
 import numpy as np
 import torch
-from measuring import figure, use_one_thread
+from measuring import figure, sized, use_one_thread
 from trainers.embedded import quiet_run
 
 from plat.trainer.embedded import generate
 
 RUNS, AIM = 5, 2.0  # five runs for the price of two
-ROUNDS = 3  # each has five iterations of the one run, and one of the run with larger batches
+ROUNDS = min(3, sized(30))  # each has five iterations of the one run, and one of the run with larger batches
 PROBE = 128  # reasonings of a probe here; a run has 512, also generated 128 at a time
 PER_RUN = {"rollout": 30, "update": 30, "evaluation": 9 + 3, "probe": 5 * 4}  # of scale=laptop, with `PROBE`
 CASES = (("qwen2.5-3b", "sokoban"), ("qwen2.5-3b", "frozenlake"), ("qwen2.5-0.5b", "frozenlake"))
@@ -91,7 +91,7 @@ def main() -> None:
     use_one_thread()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
-        for model, task in CASES:
+        for model, task in CASES[: sized(30)]:
             measure(model, task, Path(folder))
 
 

@@ -19,6 +19,9 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TOKENIZERS_PARALL
 DROPPED = ("PLAT_HOME", "MLFLOW_TRACKING_URI", "PYTHONDONTWRITEBYTECODE")
 
 
+SHARE = float(os.environ.get("PLAT_BENCH_SHARE") or 1.0)  # of the usual sizes, e.g. 0.01 to see that a benchmark runs
+
+
 class Cost(NamedTuple):
     """The cost of a process and of the children that it waited for."""
 
@@ -31,11 +34,16 @@ def figure(name: str, value: float, unit: str, against: str, **judged: float | N
     print(MARK + json.dumps({"name": name, "value": value, "unit": unit, "against": against, **judged}), flush=True)
 
 
+def sized(number: int) -> int:
+    """Return a size of a benchmark, times `SHARE`, at least 2."""
+    return number if SHARE == 1.0 else max(2, round(number * SHARE))
+
+
 def options(description: str | None, **numbers: int) -> argparse.ArgumentParser:
-    """Return a parser with an option for each whole number, which is its default."""
+    """Return a parser with an option for each whole number, which is its default (times `SHARE`)."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, number in numbers.items():
-        parser.add_argument(f"--{name}", type=int, default=number, help="[%(default)s]")
+        parser.add_argument(f"--{name}", type=int, default=sized(number), help="[%(default)s]")
     return parser
 
 

@@ -19,6 +19,7 @@ from plat_analysis.facets import Facets, Runs
 from plat_analysis.quantities.quantity import Absent, Measurement, Quantity
 from plat_analysis.statistics.families import starred
 from plat_analysis.statistics.intervals import (
+    TINY,
     Estimate,
     bootstrap_mean,
     combine_mean,
@@ -122,9 +123,14 @@ class Cell:
             return _one_run(*next(iter(pairs.values())), facts).scaled(contrast.of.quantity.factor)
         values, rounding = self.by_replicate(contrast), self.rounding(contrast)
         estimate = over_replicates(values, rounding, contrast.seedless, self.builds, **facts)
-        if contrast.minus is None and not rounding and _is_equal(estimate):  # equal values show no spread
+        if contrast.minus is None and not rounding and _without_spread(estimate):  # equal values show no spread
             return replace(estimate, low=None, high=None, over="")
         return _bounded(estimate, contrast)
+
+
+def _without_spread(estimate: Estimate) -> bool:
+    """Return True if all values are equal, up to the rounding of their mean."""
+    return estimate.deviation is not None and estimate.deviation <= TINY * abs(estimate.value or 0.0)
 
 
 def _bounded(estimate: Estimate, contrast: Contrast) -> Estimate:

@@ -120,10 +120,12 @@ def test_entries_that_cannot_work_are_refused_before_training(make_experiment):
         check_entries(entry(rows=["variant", "filter"]))
 
 
-def test_equal_values_have_no_interval(make_experiment, make_frames):
-    frames, experiment = setting(make_experiment, make_frames, values=lambda *at: 1.0)
+@pytest.mark.parametrize(("value", "text"), [(1.0, "100.0"), (0.73519, "73.5")])
+def test_equal_values_have_no_interval(make_experiment, make_frames, value, text):
+    """The mean of three times 0.73519 is rounded, so that they differ from it."""
+    frames, experiment = setting(make_experiment, make_frames, values=lambda *at: value)
     (table,) = build(frames, experiment, rows="variant", metrics=[BASE], at="start")
-    assert table.rows[0].cells[-1].text == "100.0" and "all its values are equal" in table.notes[-1].text
+    assert table.rows[0].cells[-1].text == text and "all its values are equal" in table.notes[-1].text
 
 
 @pytest.mark.parametrize(
