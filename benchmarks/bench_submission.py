@@ -6,7 +6,7 @@
                                                                     from which ten finished runs are removed first
 
 No run starts: the fake SLURM has no slots. The time of its commands counts, too. The reference is the same Python,
-which makes as many folders with four files of the same sizes.
+which makes as many folders with three files of the same sizes.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 from make_home import experiment_file
 from measuring import cost, figure, options, plat
 
+from plat.store.coordination.submissions import open_submissions
 from plat.store.home import Home
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "contract"))
@@ -30,7 +31,7 @@ import os, sys
 for number in range(int(sys.argv[2])):
     folder = f"{sys.argv[1]}/{number}"
     os.makedirs(folder)
-    for name, size in {"config.yaml": 2000, "meta.json": 1700, "code.txt": 100, "001.json": 500}.items():
+    for name, size in {"config.yaml": 2000, "meta.json": 1700, "code.txt": 100}.items():
         with open(f"{folder}/{name}", "wb") as file:
             file.write(b"x" * size)
 """
@@ -45,7 +46,7 @@ def submission(home: Home, file: Path, scratch: Path) -> None:
     try:
         slurm.set(slots=0)
         seconds, memory = cost(plat("sweep", file, "--on", "slurm", home=home.root))
-        submitted = sum(any(home.run(run_id).submissions.glob("*.json")) for run_id in home.run_ids())
+        submitted = sum(len(ids) for submission in open_submissions(home) for ids in submission.tasks())
         calls = slurm.calls()["sbatch"]
     finally:
         slurm.stop()

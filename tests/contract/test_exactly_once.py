@@ -87,10 +87,10 @@ def each_once(runs: int) -> dict[str, int]:
     return {toy_run(seed=number).id: 1 for number in range(runs)}
 
 
-# The steps before which a submitter is killed: it locks its folder, claims a run, writes down what it submits, writes
+# The steps before which a submitter is killed: it locks its folder, writes down what it submits, writes
 # the pickles, calls sbatch, moves the batch script and the pickles to where the job expects them, and writes down the
 # number of the job.
-POINTS = ["fcntl.flock", "os.link 001.json", "os.link submission.json", "open .pkl", "subprocess.Popen sbatch"]
+POINTS = ["fcntl.flock", "os.link submission.json", "open .pkl", "subprocess.Popen sbatch"]
 POINTS += ["os.rename _submission.sh", "os.rename _submitted.pkl", "os.link job.json"]
 
 

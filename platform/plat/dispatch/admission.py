@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from plat.dispatch.sweep_ends import RunEnd
 from plat.runner.failures import FINAL
-from plat.store.cleaning.lost_records import Handed, handed_over, lost_record
+from plat.store.coordination.submissions import damaged_submissions
 from plat.store.home import Home
 from plat.store.index.indexed_runs import Description, descriptions, states
 from plat.store.run_directory.creation import create, lost_files
@@ -47,7 +47,6 @@ class Admission:
     follows: bool = False
 
     def __post_init__(self) -> None:
-        self._handed: Handed | None = None  # read once, and only if a scheduler was ever used
         self._asked: dict[str, list[Experiment]] = {}
         for experiment in self.experiments:
             for run in experiment.runs:
@@ -61,21 +60,19 @@ class Admission:
         """
         standing = states(self.home, [run.id for run in runs])
         ends = [self._end(run, standing[run.id]) for run in runs]
-        self._name_lost_records([end.run for end in ends if end.state == RunStatus.MISSING])
+        if any(end.state == RunStatus.MISSING for end in ends):
+            self._name_damaged_submissions()
         done = [end.run for end in ends if end.state == RunStatus.DONE]
         for start in range(0, len(done), AT_ONCE):
             self._fix(done[start : start + AT_ONCE])
         return ends
 
-    def _name_lost_records(self, runs: Sequence[Run]) -> None:
-        """Report runs whose submission record is damaged or lost: a scheduler may still have them."""
-        if not runs or not self.home.submissions.is_dir():
-            return
-        if self._handed is None:
-            self._handed = handed_over(self.home)
-        for run in runs:
-            if problem := lost_record(self.home.run(run.id), self._handed):
-                self.trouble.append(f"{run.name}: {problem}, so this command executes the run")
+    def _name_damaged_submissions(self) -> None:
+        """Report submissions whose runs cannot be read: a scheduler may have some of the runs that are missing."""
+        for submission in damaged_submissions(self.home):
+            text = f"{submission.manifest} is damaged: a scheduler may have some of these runs (none is executed twice)"
+            if text not in self.trouble:
+                self.trouble.append(text)
 
     def _fix(self, done: Sequence[Run]) -> None:
         """Complete the directories of done runs and note every experiment that requests them."""

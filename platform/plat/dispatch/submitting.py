@@ -2,9 +2,9 @@
 
 The order of the steps makes it safe (see also `plat.store.coordination.submissions`):
 
-1  make a folder with a new name and lock it; the scheduler's command inherits the lock
-2  create the next record of each run exclusively; a run whose record exists belongs to another submission
-3  write submission.json; flush everything so far to the disk, once
+1  make a folder with a new name and lock it
+2  under a lock of the home, write submission.json, which names the runs that no other submission has
+3  flush everything so far to the disk, once
 4  call the scheduler
 5  write job.json
 """
@@ -22,7 +22,7 @@ from plat.dispatch.dispatcher import SchedulerError
 from plat.processes import identification
 from plat.processes.locks import open_lock, probe_lock, take_lock
 from plat.store.coordination.submissions import Record, Submission, claim, new_submission, submitter
-from plat.store.disk.durable import create, read_json, to_checked_json, to_json
+from plat.store.disk.durable import create, read_json, to_json
 from plat.store.home import Home
 
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ def hand_over(
 ) -> dict[str, Record]:
     """Submit the runs of these tasks that no other submission has; return their new records by run id.
 
-    place     entries of the runs' records about the scheduler: `scheduler`, `cluster`, ...
+    place     entries of submission.json about the scheduler: `scheduler`, `cluster`, ...
     tasks     the runs of each task
-    describe  (submission, ids of the runs by task, comment) -> further entries of submission.json; may write files
+    describe  (submission, ids of the runs by task, comment) -> further entries of submission.json
     call      (submission, ids of the runs by task, descriptor of the lock) -> the scheduler's number for them
 
     Returns {} if other submissions have all runs, or another process gave this submission up. Raises SchedulerError if
@@ -53,27 +53,21 @@ def hand_over(
     by = submitter()
     submission = new_submission(home)
     with _locked(submission, to_json(by)) as lock:
-        facts = {**place, "job_name": submission.name, "by": by}
-        ids: list[list[str]] = []
-        records: dict[str, Record] = {}
-        for runs in tasks:
-            claimed = {run.id: claim(home.run(run.id), submission, len(ids), facts) for run in runs}
-            ours = {run_id: record for run_id, record in claimed.items() if record is not None}
-            if ours:
-                ids.append(list(ours))
-                records |= ours
-        if not ids:
+        comment = f"plat {submission.name} by {by['user']}@{by['host']}"
+        facts = {**place, "job_name": submission.name, "by": by, "comment": comment}
+        records = claim(
+            submission,
+            [[run.id for run in runs] for runs in tasks],
+            lambda ids: {**facts, **describe(submission, ids, comment)},
+        )
+        if not records:
             submission.note_over(None, "other submissions have all of its runs")
             return {}
-        comment = f"plat {submission.name} by {by['user']}@{by['host']}"
-        manifest = {**facts, "name": submission.name, "comment": comment, "tasks": ids, "time": time.time()}
-        manifest |= describe(submission, ids, comment)
-        create(submission.manifest, to_checked_json(manifest), sync=False)
         _flush(home)
         if submission.is_over():  # another process gave this submission up
             return {}
         try:
-            job_id = call(submission, ids, lock)
+            job_id = call(submission, submission.tasks(), lock)
         except SchedulerError as error:
             if error.certain:
                 submission.note_over(None, f"not accepted: {error.what}")

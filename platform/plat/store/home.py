@@ -14,7 +14,8 @@
     index.db                      cache of the run directories (plat.store.index)
     submissions/<name>/           one submission to a scheduler (plat.store.coordination.submissions)
     logs/                         logs of preparations and of the worker server
-    import.lock  meta.lock        locks: one importer, one editor of a run's meta.json at a time
+    import.lock  meta.lock  submissions.lock
+                                  locks: one importer, one editor of a run's meta.json, one submitter at a time
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class Home:
     preparations = Below("preparations")
     sweeps = Below("sweeps")  # active sweeps (plat.store.coordination.live_sweeps)
     submissions = Below("submissions")
+    submissions_lock = Below("submissions.lock")
     database = Below("mlflow.db")
     studies = Below("studies.db")  # a database that Optuna's tools can open
 

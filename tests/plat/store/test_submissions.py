@@ -2,6 +2,7 @@
 
 import json
 import multiprocessing
+import shutil
 
 import pytest
 from toy_runs import toy_run
@@ -11,12 +12,15 @@ from plat.store.coordination.submissions import (
     RESTART_VARIABLE,
     TASK_VARIABLE,
     claim,
+    damaged_submissions,
     new_submission,
     newest_record,
     open_record,
     open_submissions,
     submitter,
 )
+from plat.store.disk.durable import create as create_file
+from plat.store.disk.durable import to_checked_json
 from plat.store.home import Home
 from plat.store.run_directory import lease
 from plat.store.run_directory.attempts import end_attempt, new_attempt
@@ -34,9 +38,15 @@ def paths(home):
     return create(home, toy_run(), "")
 
 
+def taken(submission, run_id, task=0):
+    """The record of a run as task `task` of a submission whose other tasks have runs of their own; None if refused."""
+    others = [[f"{submission.name}-{number}"] for number in range(task)]
+    return claim(submission, [*others, [run_id]], lambda ids: {"cluster": "lab", **submitter()}).get(run_id)
+
+
 def handed_over(home, paths, task=0, job="7"):
     submission = new_submission(home)
-    assert claim(paths, submission, task, {"cluster": "lab", **submitter()})
+    assert taken(submission, paths.id, task)
     if job:
         submission.note_job(job, "answer")
     return submission
@@ -46,13 +56,13 @@ def test_a_run_is_in_the_hands_of_one_submission_until_that_is_over(home, paths)
     assert newest_record(paths) is None and run_state(paths).state == "missing"
     first = handed_over(home, paths, task=3)
     assert run_state(paths).state == "queued" and run_state(paths).reason == "job 7_3 on lab"
-    assert not claim(paths, new_submission(home), 0, {})
+    assert not taken(new_submission(home), paths.id)
     first.note_over("failed:node", "gone", task=2)
-    assert not claim(paths, new_submission(home), 0, {})
+    assert not taken(new_submission(home), paths.id)
     first.note_over("failed:node", "gone", task=3)
     assert open_record(paths) is None and run_state(paths).state == "missing"
     second = handed_over(home, paths)
-    assert newest_record(paths).submission == second and len(list(paths.submissions.iterdir())) == 2
+    assert newest_record(paths).submission == second
     second.note_over(None, "all of it")
     assert open_record(paths) is None and first in open_submissions(home) and second not in open_submissions(home)
 
@@ -66,9 +76,7 @@ def test_what_is_noted_first_stays(home, paths):
 
 
 def _claim_all(root, ids, winners):
-    home = Home(root)
-    submission = new_submission(home)
-    winners.put([run_id for run_id in ids if claim(home.run(run_id), submission, 0, {})])
+    winners.put(list(claim(new_submission(Home(root)), [[run_id] for run_id in ids], lambda left: {})))
 
 
 def test_of_many_claimants_one_wins_each_run(home):
@@ -84,16 +92,23 @@ def test_of_many_claimants_one_wins_each_run(home):
     assert sorted(won) == sorted(ids)
 
 
-@pytest.mark.parametrize("content", ["", '{"submission"', '{"submission": "x", "checksum": "wrong"}'])
-def test_a_damaged_record_and_a_removed_submission_hold_nothing(home, paths, content):
-    submission = handed_over(home, paths)
-    (paths.submissions / "001.json").write_text(content)
+@pytest.mark.parametrize("content", ["", '{"tasks"', '{"tasks": [["x"]], "checksum": "wrong"}'])
+def test_a_damaged_and_a_removed_submission_hold_nothing(home, paths, content):
+    submission = new_submission(home)
+    submission.manifest.write_text(content)
+    assert open_record(paths) is None and damaged_submissions(home) == [submission]
+    held = handed_over(home, paths)
+    assert open_record(paths).submission == held
+    shutil.rmtree(held.root)
     assert open_record(paths) is None and run_state(paths).state == "missing"
-    assert claim(paths, submission, 0, {})
-    for file in submission.root.iterdir():
-        file.unlink()
-    submission.root.rmdir()
-    assert open_record(paths) is None
+
+
+def test_a_submission_of_plat_0_5_has_no_number_and_holds_its_runs(home, paths):
+    old = new_submission(home)
+    create_file(old.manifest, to_checked_json({"tasks": [[paths.id]], "time": 1.0, "cluster": "lab"}))
+    assert open_record(paths).submission == old and not taken(new_submission(home), paths.id)
+    old.note_over(None, "ended")
+    assert handed_over(home, paths) == newest_record(paths).submission
 
 
 def test_an_attempt_that_failed_there_is_a_failure_and_one_cut_off_is_queued(home, paths):

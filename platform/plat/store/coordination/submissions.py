@@ -2,16 +2,15 @@
 
 A submission is one call of the scheduler (for SLURM one array). Its unique name is also the scheduler's job name.
 
-    <home>/submissions/<name>/lock            locked by the submitter and the scheduler command that it calls
-                              submission.json the tasks; written once, just before the scheduler is called
+    <home>/submissions/<name>/lock            locked by the submitter
+                              submission.json the tasks and their runs; written once, before the scheduler is called
                               job.json        the scheduler's job number, once it is known
                               over.json       the submission has ended for good; over-<task>.json: one task has ended
-    <home>/runs/<id>/submissions/001.json     the run belongs to this task of this submission
 
-Every file but the lock is created exclusively and never changed. Only the creator of a run's newest record submits the
-run, and the next record is created only when the task of the newest is over. So only one of several submitters submits
-a run. After a kill the next submitter can continue: without submission.json the scheduler was never called; without
-job.json it asks the scheduler for a job of that name; with job.json, for that number.
+Every file but the lock is created exclusively and never changed. submission.json is written under a lock of the home,
+and names only runs that no open submission has, so only one of several submitters submits a run. After a kill the next
+submitter can continue: without submission.json the scheduler was never called; without job.json it asks the scheduler
+for a job of that name; with job.json, for that number.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from plat.processes import identification
-from plat.store.disk.durable import create, read_json, to_checked_json
+from plat.store.disk.durable import create, locked, read_json, to_checked_json
 from plat.store.home import Home
 from plat.store.run_directory.paths import Below, RunPaths
 
@@ -123,17 +122,23 @@ class Submission:
 
 @dataclass(frozen=True)
 class Record:
-    """The record that a run belongs to a task of a submission; `attempts` is the number of its earlier attempts."""
+    """A run belongs to a task of a submission. `facts`: the content of submission.json."""
 
     submission: Submission
     task: int
-    attempts: int
+    run_id: str
     facts: dict[str, Any]
 
     @property
+    def attempts(self) -> int:
+        """The number of attempts that the run had before."""
+        number = (self.facts.get("attempts") or {}).get(self.run_id, 0)
+        return number if isinstance(number, int) else 0
+
+    @property
     def is_open(self) -> bool:
-        """False if the submission or task is over, or if the submission's folder or the record is lost."""
-        return bool(self.facts) and self.submission.root.is_dir() and not self.submission.is_over(self.task)
+        """False if the submission or its task is over, or its folder is gone."""
+        return self.submission.root.is_dir() and not self.submission.is_over(self.task)
 
     @property
     def place(self) -> str:
@@ -187,33 +192,41 @@ def user_name() -> str:
         return str(os.getuid())
 
 
-def claim(paths: RunPaths, submission: Submission, task: int, facts: Mapping[str, Any]) -> Record | None:
-    """Create and return the run's next record; return None if the run has an open one, or another process is first.
+def claim(
+    submission: Submission, tasks: Sequence[Sequence[str]], describe: Callable[[list[list[str]]], Mapping[str, Any]]
+) -> dict[str, Record]:
+    """Give the runs of these tasks that no open submission has to this one; return their records by run id.
 
-    facts  further content of the record, e.g. {"cluster": ...}
+    tasks     the ids of the runs of each task
+    describe  (the ids that are left, by task): further content of submission.json; not called if none is left
 
-    The record is not flushed to disk: the submitter flushes all records at once before it calls the scheduler.
+    The file is not flushed to disk. Raises HomeError if the lock of the home cannot be taken.
     """
-    numbers = _numbers(paths)
-    if numbers and _read(paths, numbers[-1]).is_open:
-        return None
-    attempts = len(paths.attempts())
-    content = {**facts, "submission": submission.name, "task": task, "attempts": attempts, "time": time.time()}
-    paths.submissions.mkdir(exist_ok=True)
-    is_ours = create(_file(paths, (numbers[-1] if numbers else 0) + 1), to_checked_json(content), sync=False)
-    return Record(submission, task, attempts, content) if is_ours else None
+    home = submission.home
+    with locked(home.submissions_lock):
+        held = newest_records(home)
+        free = [[run_id for run_id in ids if run_id not in held or not held[run_id].is_open] for ids in tasks]
+        left = [ids for ids in free if ids]
+        if not left:
+            return {}
+        before = {run_id: len(home.run(run_id).attempts()) for ids in left for run_id in ids}
+        numbers = [record.facts.get("number", 0) for record in held.values()]
+        content = {
+            **describe(left),
+            "name": submission.name,
+            "number": 1 + max(numbers, default=0),
+            "tasks": left,
+            "attempts": {run_id: number for run_id, number in before.items() if number},
+            "time": time.time(),
+        }
+        create(submission.manifest, to_checked_json(content), sync=False)
+    return {run_id: Record(submission, task, run_id, content) for task, ids in enumerate(left) for run_id in ids}
 
 
 def newest_record(paths: RunPaths) -> Record | None:
-    """Return the run's newest record, None if the run was never submitted. A damaged record has no `facts`."""
-    numbers = _numbers(paths)
-    return _read(paths, numbers[-1]) if numbers else None
-
-
-def newest_file(paths: RunPaths) -> Path | None:
-    """Return the path of the run's newest record, None if the run was never submitted."""
-    numbers = _numbers(paths)
-    return _file(paths, numbers[-1]) if numbers else None
+    """Return the run's newest record, None if the run was never submitted."""
+    home = _home_of(paths)
+    return None if home is None else newest_records(home).get(paths.id)
 
 
 def open_record(paths: RunPaths) -> Record | None:
@@ -222,13 +235,54 @@ def open_record(paths: RunPaths) -> Record | None:
     return record if record is not None and record.is_open else None
 
 
-def _find_submission(paths: RunPaths, name: str) -> Submission:
-    """Return the submission of this name in the home of a run.
+def damaged_submissions(home: Home) -> list[Submission]:
+    """Return the submissions that are not over and whose submission.json cannot be read: their runs are unknown."""
+    return [each for each in open_submissions(home) if each.manifest.exists() and not each.facts()]
 
-    If there is none, return a Submission whose folder does not exist.
-    """
-    folders = [parent / "submissions" / name for parent in paths.root.parents[:LEVELS]]
-    return Submission(next((folder for folder in folders if folder.is_dir()), folders[1]))
+
+# By folder of submissions: the (name, inode) of those that were read, and the newest record of each run. A
+# submission.json never changes.
+_KNOWN: dict[Path, tuple[set[tuple[str, int]], dict[str, Record]]] = {}
+
+
+def newest_records(home: Home) -> Mapping[str, Record]:
+    """Return the newest record of each run that was ever submitted, by run id."""
+    folder = home.submissions
+    try:
+        with os.scandir(folder) as entries:
+            found = {(entry.name, entry.inode()) for entry in entries if _NAME.fullmatch(entry.name)}
+    except OSError:
+        return {}
+    read, newest = _KNOWN.setdefault(folder, (set(), {}))
+    if not read <= found:  # a submission was removed
+        read, newest = _KNOWN[folder] = (set(), {})
+    for each in found - read:
+        submission = Submission(folder / each[0])
+        facts = submission.facts()
+        if facts or submission.is_over():
+            read.add(each)
+        for task, ids in enumerate(facts.get("tasks") or ()):
+            for run_id in ids:
+                record = Record(submission, task, run_id, facts)
+                if run_id not in newest or _order(record) > _order(newest[run_id]):
+                    newest[run_id] = record
+    return newest
+
+
+def _order(record: Record) -> tuple[float, float]:
+    """Return a key that is larger for the later of two submissions. Those of plat 0.5 have no number."""
+    return record.facts.get("number", 0), record.facts.get("time", 0.0)
+
+
+def _home_of(paths: RunPaths) -> Home | None:
+    """Return the home of a run if it has submissions, else None."""
+    return next((Home(parent) for parent in paths.root.parents[:LEVELS] if (parent / "submissions").is_dir()), None)
+
+
+def _find_submission(paths: RunPaths, name: str) -> Submission:
+    """Return the submission of this name in the home of a run; its folder need not exist."""
+    home = _home_of(paths) or Home(paths.root.parents[min(1, len(paths.root.parents) - 1)])
+    return Submission(home.submissions / name)
 
 
 def is_task_over(task: Any, find: Callable[[str], Submission]) -> bool:
@@ -261,24 +315,3 @@ def this_task() -> dict[str, Any] | None:
         "task": int(os.environ.get(TASK_VARIABLE, "0")),
         "restart": int(os.environ.get(RESTART_VARIABLE, "0")),
     }
-
-
-def _numbers(paths: RunPaths) -> list[int]:
-    try:
-        names = os.listdir(paths.submissions)
-    except OSError:
-        return []
-    return sorted(int(name[:-5]) for name in names if name.endswith(".json") and name[:-5].isdigit())
-
-
-def _file(paths: RunPaths, number: int) -> Path:
-    return paths.submissions / f"{number:03d}.json"
-
-
-def _read(paths: RunPaths, number: int) -> Record:
-    """Read a record; a damaged one (after a power cut) has no facts and counts as over."""
-    facts = read_json(_file(paths, number)) or {}
-    task, attempts, name = (facts.get(key) for key in ("task", "attempts", "submission"))
-    if not (isinstance(task, int) and isinstance(attempts, int) and isinstance(name, str) and _NAME.fullmatch(name)):
-        return Record(_find_submission(paths, "damaged"), 0, 0, {})
-    return Record(_find_submission(paths, name), task, attempts, facts)

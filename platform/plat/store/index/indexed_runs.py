@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from plat.store.coordination.submissions import newest_records
 from plat.store.home import Home
 from plat.store.index.database import forget_rows
 from plat.store.index.remembered import SAVED_FROM, Columns, Remembered, stamp, stamps
@@ -41,16 +42,17 @@ def states(home: Home, ids: Iterable[str] | None = None) -> dict[str, RunState]:
     results = Remembered(home, "results", _result_columns, read_ids)
     metas: Remembered | None = None
     standing = dict.fromkeys(wanted, RunState(RunStatus.MISSING))
+    submitted = newest_records(home)
     for run_id, mark in zip(present, _stamps_of(home, present, "result.json"), strict=True):
         columns = results.get(run_id, mark)
         if columns is not None:
             standing[run_id] = done_state(columns)
-        elif _is_untouched(paths := home.run(run_id)):
+        elif run_id not in submitted and _is_untouched(paths := home.run(run_id)):
             metas = metas or Remembered(home, "metas", _meta_columns, read_ids)
             meta = metas.get(run_id, stamp(paths.meta))
             standing[run_id] = RunState(RunStatus.MISSING, iterations=None if meta is None else meta[-1])
         else:
-            standing[run_id] = run_state(paths)
+            standing[run_id] = run_state(home.run(run_id))
     for remembered in (results, metas):
         if remembered is not None:
             remembered.save()

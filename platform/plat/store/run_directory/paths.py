@@ -5,7 +5,6 @@
     code.txt  code.diff           the code that made it
     lease.json  lease.lock        the process that works on it
     cancel                        a request to cancel or prune it
-    submissions/001.json          the scheduler task that it was submitted to
     attempts/001/                 one attempt (AttemptPaths)
     files/                        files of a trainer's own, such as those that a script writes; plat reads none
     result.json                   the result of a done run
@@ -76,7 +75,6 @@ class RunPaths:
     lease = Below("lease.json")
     lock = Below("lease.lock")  # its process locks it (flock) until it ends; never deleted
     cancel = Below("cancel")  # exists while the run is asked to stop, by `plat cancel` or by a search that prunes it
-    submissions = Below("submissions")  # the folder of 001.json, 002.json, ... (`plat.store.coordination.submissions`)
     files = Below("files")  # see `RunIO.files`
     result = Below("result.json")
 
