@@ -37,7 +37,7 @@ from plat.trainer.api import Outcome, RunIO, State, TrainerSpec
 from plat.trainer.plugins import ALLOW_IMPORT
 from plat.trainer.run_config import RunConfig, TrainConfig
 
-RUNS = sized(40)
+RUNS = max(4, sized(40))
 MANY = sized(1000)
 MODULES = ("torch",)
 
