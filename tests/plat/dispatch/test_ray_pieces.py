@@ -12,7 +12,7 @@ import pytest
 from plat.dispatch.dispatcher import SchedulerError
 from plat.dispatch.driver import sweep
 from plat.dispatch.ray import ray_refresh as ray_refresh
-from plat.dispatch.ray.cluster import Cluster, Node
+from plat.dispatch.ray.cluster import Cluster
 from plat.dispatch.ray.jobs import Attempt, tune_folder
 from plat.dispatch.ray.ray_refresh import DRIVERS, task_states
 from plat.dispatch.ray.ray_settings import RaySettings, read_settings
@@ -25,7 +25,7 @@ from plat.store.run_directory.creation import create
 from plat.store.run_directory.state import run_state
 from plat.trainer.resources import Resources
 
-HERE = Cluster("one", "127.0.0.1:6379", (Node(2, 0, 8 * 2**30),), {})
+HERE = Cluster("one", "127.0.0.1:6379", ({"CPU": 2, "memory": 8 * 2**30},), {})
 
 
 def test_the_address_is_local_unless_something_names_another(monkeypatch):
@@ -91,7 +91,12 @@ def test_only_what_no_node_can_ever_do_is_refused(needed, said):
 
 
 def test_several_nodes_must_each_have_what_a_part_of_the_run_needs():
-    cluster = Cluster("", "", (Node(4, 2, 2**30), Node(4, 2, 2**30), Node(64, 0, 2**40)), {})
+    cluster = Cluster(
+        "",
+        "",
+        ({"CPU": 4, "GPU": 2, "memory": 2**30}, {"CPU": 4, "GPU": 2, "memory": 2**30}, {"CPU": 64, "memory": 2**40}),
+        {},
+    )
     assert cluster.never_fits(Resources(nodes=2, gpus=2)) == ""
     assert "asks for 3 nodes, and only 2 of the Ray cluster" in cluster.never_fits(Resources(nodes=3, gpus=2))
     assert "2000 MiB" in cluster.never_fits(Resources(nodes=2, gpus=2, memory_mb=2000))
@@ -175,7 +180,7 @@ def test_the_driver_of_a_submitter_that_was_killed_is_found_or_started(home, toy
 
 
 def test_a_driver_that_ended_before_its_tasks_is_replaced_until_it_ended_too_often(home, toy):
-    submission, runs = submitted(home, toy)
+    submission, _ = submitted(home, toy)
     for attempt in range(1, DRIVERS + 1):
         tune_folder(submission, attempt).mkdir(parents=True)
         jobs = Jobs(**{submission.name: Attempt(attempt, True, "killed")})

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from plat.trainer.resources import Resources
 from plat.units import counted
 
-
-@dataclass(frozen=True)
-class Node:
-    """The resources of one node: CPUs, GPUs, and bytes of memory."""
-
-    cpus: float
-    gpus: float
-    memory: float
+Node = Mapping[str, float]  # the resources of a node: "CPU", "GPU", and "memory" in bytes
 
 
 @dataclass(frozen=True)
@@ -25,7 +18,7 @@ class Cluster:
 
     session  identifies the cluster (the id of its head node); differs from an earlier cluster at the same address
     address  HOST:PORT
-    nodes    the nodes that are alive
+    nodes    those that are alive
     owner    the process with which a private Ray ends; {} for a cluster
     """
 
@@ -40,8 +33,8 @@ class Cluster:
         Compares GPUs, memory and the number of nodes. CPUs do not count: a run may ask for more threads than a node
         has.
         """
-        if not any(node.gpus >= needed.gpus for node in self.nodes):
-            most = max((node.gpus for node in self.nodes), default=0)
+        if not any(node.get("GPU", 0.0) >= needed.gpus for node in self.nodes):
+            most = max((node.get("GPU", 0.0) for node in self.nodes), default=0)
             return f"it asks for {counted(needed.gpus, 'GPU')}, and no node of the Ray cluster has more than {most:g}"
         able = len(self._able_nodes(needed))
         if not able:
@@ -55,7 +48,7 @@ class Cluster:
 
         Returns 1 if fewer nodes have its GPUs and memory.
         """
-        most = sorted((node.cpus for node in self._able_nodes(needed)), reverse=True)
+        most = sorted((node.get("CPU", 0.0) for node in self._able_nodes(needed)), reverse=True)
         return most[needed.nodes - 1] if len(most) >= needed.nodes else 1.0
 
     def room_for(self, needed: Sequence[Resources]) -> int:
@@ -64,13 +57,14 @@ class Cluster:
         Every run counts with the most threads and the most nodes that any of them asks for.
         """
         threads, most_nodes = max(each.threads for each in needed), max(each.nodes for each in needed)
-        return max(1, sum(int(node.cpus // threads) for node in self.nodes) // most_nodes)
+        return max(1, sum(int(node.get("CPU", 0.0) // threads) for node in self.nodes) // most_nodes)
 
     def _able_nodes(self, needed: Resources) -> list[Node]:
         """Return the nodes with enough GPUs and memory; a run may request more threads than a node has CPUs."""
-        return [node for node in self.nodes if node.gpus >= needed.gpus and node.memory >= needed.memory_mb * 2**20]
+        memory = needed.memory_mb * 2**20
+        return [
+            each for each in self.nodes if each.get("GPU", 0.0) >= needed.gpus and each.get("memory", 0.0) >= memory
+        ]
 
 
-def as_nodes(resources: Iterable[Mapping[str, float]]) -> tuple[Node, ...]:
-    """Return the nodes that have these resources, named as Ray names them."""
-    return tuple(Node(each.get("CPU", 0.0), each.get("GPU", 0.0), each.get("memory", 0.0)) for each in resources)
+NOWHERE = Cluster("", "", (), {})  # before Ray has answered

@@ -2,8 +2,8 @@
 
 Its trials are the tasks of the submission that are not over. It ends when all of them are.
 
-`python -m plat.dispatch.ray.driver --private JOBS SECONDS` starts a private Ray, tried for so many seconds, and prints
-its facts (a `cluster.Cluster` as JSON). It reads folders of submissions from standard input, one a line. When that is
+`python -m plat.dispatch.ray.driver --private JOBS SECONDS` starts a private Ray, which has so many seconds for it, and
+prints its facts (a `cluster.Cluster` as JSON). It reads folders of submissions from standard input, one a line. When that is
 closed, the runs save and stop, and the private Ray ends.
 """
 
@@ -19,12 +19,11 @@ import signal
 import sys
 import tempfile
 import threading
-import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from plat.dispatch.ray.cluster import Cluster, as_nodes
+from plat.dispatch.ray.cluster import Cluster
 from plat.dispatch.ray.jobs import tune_folder
 from plat.dispatch.ray.ray_settings import LOCAL
 from plat.dispatch.ray.trial import stop_file
@@ -35,9 +34,11 @@ from plat.trainer.private_ray import private_ray
 from plat.words.outcomes import INTERRUPTED
 
 OBJECT_STORE = 80 * 2**20  # bytes; plat stores no objects in it
-SETTINGS = {  # of Ray Tune
+SETTINGS = {  # of Ray and of Tune, unless the user has set them
     "RAY_AIR_NEW_OUTPUT": "0",  # Tune prints nothing
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # a private Ray hides no GPU from a trial without one
+    "RAY_USAGE_STATS_ENABLED": "0",
     "TUNE_DISABLE_SIGINT_HANDLER": "1",
     "TUNE_MAX_PENDING_TRIALS_PG": "500",  # a trial that waits for a node does not hold up the others
 }
@@ -70,7 +71,7 @@ def of_a_command(jobs: int | None, within: float) -> None:
         head = next(node for node in ray.nodes() if node["Alive"])
         address = ray.get_runtime_context().gcs_address
         owner = identification.this_process()
-        print(json.dumps(asdict(Cluster(head["NodeID"], address, as_nodes([head["Resources"]]), owner))), file=answers)
+        print(json.dumps(asdict(Cluster(head["NodeID"], address, (head["Resources"],), owner))), file=answers)
         answers.close()
         tasks, submissions = Tasks(), []
         first = sys.stdin.readline().strip()
@@ -99,30 +100,23 @@ def _stop(submission: Submission) -> None:
 
 @contextlib.contextmanager
 def _started(within: float) -> Any:
-    """Have a Ray on loopback and without its dashboard in the block, tried for `within` seconds."""
+    """Have a Ray on loopback and without its dashboard in the block. It has `within` seconds to start."""
     import ray
 
-    until = time.monotonic() + within
-    scratch = ""
-    while not ray.is_initialized():
-        scratch = tempfile.mkdtemp(prefix="plat-ray-", dir="/tmp")  # names of sockets must be short
-        try:
-            ray.init(
-                address=LOCAL,
-                num_cpus=usable_cores(),
-                include_dashboard=False,
-                object_store_memory=OBJECT_STORE,
-                _temp_dir=scratch,
-                log_to_driver=False,
-                configure_logging=False,
-                logging_level=logging.ERROR,
-            )
-        except Exception:
-            ray.shutdown()
-            shutil.rmtree(scratch, ignore_errors=True)
-            if time.monotonic() >= until:
-                raise
+    os.environ.setdefault("RAY_raylet_start_wait_time_s", str(int(within)))
+    os.environ.setdefault("RAY_agent_register_timeout_ms", str(int(1000 * within)))
+    scratch = tempfile.mkdtemp(prefix="plat-ray-", dir="/tmp")  # names of sockets must be short
     try:
+        ray.init(
+            address=LOCAL,
+            num_cpus=usable_cores(),
+            include_dashboard=False,
+            object_store_memory=OBJECT_STORE,
+            _temp_dir=scratch,
+            log_to_driver=False,
+            configure_logging=False,
+            logging_level=logging.ERROR,
+        )
         yield
     finally:
         ray.shutdown()
@@ -130,7 +124,7 @@ def _started(within: float) -> Any:
 
 
 if __name__ == "__main__":
-    os.environ |= SETTINGS
+    os.environ |= {**SETTINGS, **os.environ}
     if sys.argv[1] == "--private":
         of_a_command(int(sys.argv[2]) or None, float(sys.argv[3]))
     else:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from plat.dispatch.dispatcher import SchedulerError
-from plat.dispatch.ray.cluster import Cluster, as_nodes
+from plat.dispatch.ray.cluster import Cluster
 from plat.dispatch.ray.ray_settings import AUTO, RaySettings
 from plat.store.coordination.submissions import Submission
 
@@ -63,7 +63,7 @@ class JobsClient:
         address = settings.address
         if address == AUTO:
             address = self._client.get_address().rpartition("/")[2]
-        self.cluster = Cluster(head, address, as_nodes([node.resources_total for node in alive]), {})
+        self.cluster = Cluster(head, address, tuple(node.resources_total for node in alive), {})
 
     def attempts(self) -> dict[str, Attempt]:
         """Return the newest attempt of each submission that the cluster knows, by the submission's name."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 from plat.dispatch.dispatcher import SchedulerError
-from plat.dispatch.ray.cluster import Cluster, Node
+from plat.dispatch.ray.cluster import Cluster
 from plat.processes.own_process import handle_of, wait_for_end
 from plat.store.coordination.submissions import Submission
 
@@ -37,17 +36,13 @@ class PrivateDriver:
                 start_new_session=True,
             )
         try:
-            facts = json.loads(self._first_line(within + 10))
-        except (OSError, ValueError) as error:
-            self._process.kill()
+            assert self._process.stdout is not None
+            facts = json.loads(self._process.stdout.readline())
+        except ValueError as error:  # it has ended without a line
             self.close(10.0)
-            raise SchedulerError(
-                f"Ray did not start on this machine: {error}",
-                where=str(log),
-                fix="the log says why; `ray start --head` tries it by hand",
-            ) from error
-        nodes = tuple(Node(**node) for node in facts.pop("nodes"))
-        self.cluster = Cluster(nodes=nodes, **facts)
+            fix = "the log says why; `ray start --head` tries it by hand"
+            raise SchedulerError("Ray did not start on this machine", where=str(log), fix=fix) from error
+        self.cluster = Cluster(**facts)
 
     def submit(self, submission: Submission) -> str:
         """Give the Tuner the tasks of a submission; return the job number: its name. SchedulerError if it has ended."""
@@ -81,14 +76,3 @@ class PrivateDriver:
             wait_for_end(handle, patience)
             os.close(handle)
         self._process.poll()
-
-    def _first_line(self, timeout: float) -> bytes:
-        output = self._process.stdout
-        assert output is not None
-        if not select.select([output], [], [], timeout)[0]:
-            raise TimeoutError(f"not for {timeout:.0f} s")
-        line = output.readline()
-        output.close()
-        if not line:
-            raise ConnectionError("its process has ended")
-        return line

@@ -19,7 +19,7 @@ from plat.dispatch.decisions import Decision
 from plat.dispatch.dispatcher import ENDED, REFUSED, Job, SchedulerError
 from plat.dispatch.dispatcher_spec import DispatcherSpec, Setting, cannot_detach
 from plat.dispatch.packing import chunks, runs_worth
-from plat.dispatch.ray.cluster import Cluster
+from plat.dispatch.ray.cluster import NOWHERE
 from plat.dispatch.ray.jobs import JobsClient
 from plat.dispatch.ray.private_driver import PrivateDriver
 from plat.dispatch.ray.ray_refresh import SCHEDULER, refresh, task_states
@@ -36,7 +36,6 @@ from plat.words.outcomes import CANCELLED, INTERRUPTED
 if TYPE_CHECKING:
     from plat.spec.expansion.run import Run
 
-NOWHERE = Cluster("", "", (), {})  # before Ray has answered
 WORTH_A_TRIAL = 120.0  # seconds of work; shorter runs share a trial, which loads torch and verl once
 
 
@@ -53,7 +52,6 @@ class RayDispatcher(ScheduledDispatcher):
         self._private: PrivateDriver | None = None
         self._cluster = NOWHERE
         self._lost_since: float | None = None
-        self._submitted = 0.0
         self._own: set[str] = set()  # the submissions that this process has made
         self.detachable = not settings.is_local
         self.farewell = "stopped following: the runs that Ray has continue, and the same command follows them again"
@@ -65,10 +63,6 @@ class RayDispatcher(ScheduledDispatcher):
         if self.stopping and self._settings.is_local:
             return self._private is not None and bool(self._own_records())
         return super().active()
-
-    def handed_over(self) -> bool:
-        """Return True if Ray has every run that has not ended, and was asked again after the last submission."""
-        return super().handed_over() and (self._refreshed or 0.0) > self._submitted
 
     def stop(self) -> None:
         """Stop following runs on a cluster; ask runs of a private Ray to save and stop."""
@@ -177,7 +171,6 @@ class RayDispatcher(ScheduledDispatcher):
             records = hand_over(self.home, place, tasks, describe, call)
         except SchedulerError as error:
             self._lose_cluster(error)
-        self._submitted = time.monotonic()
         return records
 
     def _asked(self, needed: Resources) -> dict[str, float]:

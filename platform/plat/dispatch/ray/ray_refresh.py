@@ -14,7 +14,7 @@ from typing import Any
 
 from plat.dispatch.dispatcher import SchedulerError
 from plat.dispatch.dispatcher_spec import TaskKey, TaskState
-from plat.dispatch.ray.cluster import Cluster
+from plat.dispatch.ray.cluster import NOWHERE, Cluster
 from plat.dispatch.ray.jobs import Attempt, JobsClient, job_id, tune_folder
 from plat.dispatch.submitting import give_up, submitter_may_live
 from plat.processes import identification
@@ -32,7 +32,7 @@ DRIVERS = 5  # attempts of a submission's driver
 def refresh(home: Home, cluster: Cluster, jobs: JobsClient | None, steal: bool = False) -> None:
     """Note what is over, and replace drivers that ended before their tasks.
 
-    jobs   the Jobs API of the cluster; None for a private Ray, whose submissions have no jobs
+    jobs   the Jobs API of the cluster; None: no cluster is asked, and none of a private Ray has one
     steal  submissions to other clusters count as over, too
 
     Raises SchedulerError if a driver cannot be started; its submission is then over, and its runs are free again.
@@ -45,11 +45,9 @@ def refresh(home: Home, cluster: Cluster, jobs: JobsClient | None, steal: bool =
             give_up(submission, "Ray", ACCEPT_WITHIN)
         elif _note_end(submission, facts):
             continue
-        elif facts["session"] != cluster.session:
-            if steal or facts["address"] == cluster.address or is_lost(facts):
-                _note_all_over(submission, facts, GONE)
-        elif jobs is None:
-            if is_lost(facts):
+        elif jobs is None or facts["session"] != cluster.session:
+            is_other = facts["session"] != cluster.session
+            if is_lost(facts) or (is_other and (steal or facts["address"] == cluster.address)):
                 _note_all_over(submission, facts, GONE)
         elif submission.job_id() is not None or not submitter_may_live(submission):
             submission.note_job(_job(submission, jobs, attempts.get(submission.name)), "the list of jobs")
@@ -60,13 +58,8 @@ def task_states(home: Home, note: bool = True) -> Mapping[TaskKey, TaskState]:
 
     With `note`, submissions to clusters that are certainly gone are noted as over, without asking Ray.
     """
-    is_lost = _lost_clusters()
-    for submission in open_submissions(home, SCHEDULER) if note else ():
-        facts = read_json(submission.manifest)
-        if facts is None:
-            give_up(submission, "Ray", ACCEPT_WITHIN)
-        elif not _note_end(submission, facts) and is_lost(facts):
-            _note_all_over(submission, facts, GONE)
+    if note:
+        refresh(home, NOWHERE, None)
     return {}
 
 

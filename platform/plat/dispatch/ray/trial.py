@@ -8,6 +8,7 @@ the step, and the run's id.
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import pickle
@@ -15,13 +16,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from plat.errors import PlatError
 from plat.processes import identification
-from plat.processes.own_process import handle_of, wait_for_end, without_dropped
+from plat.processes.own_process import without_dropped
 from plat.processes.process_tree import signal_when_parent_ends
 from plat.store.coordination.submissions import Submission
 from plat.store.disk.durable import append_line
@@ -49,25 +50,17 @@ def execute(config: Mapping[str, Any]) -> None:
     submission, number = Submission(Path(config["submission"])), int(config["task"])
     if submission.is_over(number):
         return
-    evaluations = [Evaluations(submission.home.run(run_id)) for run_id in submission.runs_of(number)]
-    code, stopped = 0, stop_file(submission).exists()
+    runs = [Evaluations(submission.home.run(run_id)) for run_id in submission.runs_of(number)]
+    stopped = stop_file(submission).exists()
+    code: int | None = 0
     if not stopped:
         process = _start(submission, number, int(config["needs"]["nodes"]))
-        handle = handle_of(process.pid)
-        while process.poll() is None:
+        while (code := _wait(process, TICK)) is None:
             if not stopped and stop_file(submission).exists():
                 process.send_signal(signal.SIGTERM)
                 stopped = True
-            for evaluation in evaluations:
-                for result in evaluation.new():
-                    tune.report(result)
-            if handle is None:
-                time.sleep(TICK)
-            else:
-                wait_for_end(handle, TICK)
-        if handle is not None:
-            os.close(handle)
-        code = process.returncode
+            for result in _new(runs):
+                tune.report(result)
     if code:
         _wait_for_runs(submission, number)
         submission.note_over(failed("node"), f"its process ended with code {code}", number)
@@ -75,9 +68,8 @@ def execute(config: Mapping[str, Any]) -> None:
         submission.note_over(INTERRUPTED, "asked to stop", number)
     else:
         submission.note_over(None, "its process has ended", number)
-    for evaluation in evaluations:
-        for result in evaluation.new():
-            tune.report(result)
+    for result in _new(runs):
+        tune.report(result)
 
 
 def asked(config: Mapping[str, Any]) -> Any:
@@ -104,11 +96,19 @@ class Evaluations:
             events, self._offsets[attempt.number] = read_events(attempt.events, self._offsets.get(attempt.number, 0))
             for event in events:
                 if self._headline in event.metrics:
-                    yield {
-                        self._headline: event.metrics[self._headline],
-                        "step": event.step,
-                        "run": self._paths.root.name,
-                    }
+                    value = event.metrics[self._headline]
+                    yield {self._headline: value, "step": event.step, "run": self._paths.root.name}
+
+
+def _new(runs: Sequence[Evaluations]) -> Iterator[dict[str, Any]]:
+    return (result for each in runs for result in each.new())
+
+
+def _wait(process: subprocess.Popen[bytes], seconds: float) -> int | None:
+    """Return the exit code of a process, None if it has not ended after so many seconds."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return process.wait(seconds)
+    return None
 
 
 def _start(submission: Submission, number: int, nodes: int) -> subprocess.Popen[bytes]:

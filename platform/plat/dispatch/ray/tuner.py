@@ -19,7 +19,7 @@ LOOK_EVERY = 2.0  # seconds between two looks for tasks that are over before the
 Task = tuple[Submission, int]
 
 
-class Tasks(Searcher):
+class Tasks(Searcher):  # type: ignore[misc]
     """Suggest the tasks of submissions. `add` gives it a submission; None: there will be no further one."""
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class Tasks(Searcher):
         """Restore nothing."""
 
 
-class NothingLeft(tune.Stopper):
+class NothingLeft(tune.Stopper):  # type: ignore[misc]
     """End the experiment when all of its tasks are over: trials that wait for resources may be cancelled."""
 
     def __init__(self, tasks: Tasks) -> None:
