@@ -3,8 +3,8 @@
 Its trials are the tasks of the submission that are not over. It ends when all of them are.
 
 `python -m plat.dispatch.ray.driver --private JOBS SECONDS` starts a private Ray, which has so many seconds for it, and
-prints its facts (a `cluster.Cluster` as JSON). It reads folders of submissions from standard input, one a line. When that is
-closed, the runs save and stop, and the private Ray ends.
+prints its facts (a `cluster.Cluster` as JSON). It reads folders of submissions from standard input, one a line. When
+that is closed, the runs save and stop, and the private Ray ends.
 """
 
 from __future__ import annotations
