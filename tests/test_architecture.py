@@ -96,7 +96,7 @@ ONLY_IN = {
     "mlflow": ("plat.store", "plat.app", "plat.cli"),
     "sqlalchemy": ("plat.store",),
     "hydra": ("plat.spec", "plat.trainer.verl.settings.composition"),
-    "ray": ("plat.dispatch.ray", "plat.search", "plat.trainer.private_ray", "plat.trainer.verl"),
+    "ray": ("plat.dispatch.ray", "plat.trainer.private_ray", "plat.trainer.verl"),
     "transfer_queue": ("plat.trainer.verl",),
     "optuna": ("plat.search",),
     "submitit": ("plat.dispatch.slurm",),
