@@ -36,11 +36,10 @@ from plat.words.outcomes import INTERRUPTED
 OBJECT_STORE = 80 * 2**20  # bytes; plat stores no objects in it
 SETTINGS = {  # of Ray and of Tune, unless the user has set them
     "RAY_AIR_NEW_OUTPUT": "0",  # Tune prints nothing
-    "RAY_CHDIR_TO_TRIAL_DIR": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # a private Ray hides no GPU from a trial without one
     "RAY_USAGE_STATS_ENABLED": "0",
     "TUNE_DISABLE_SIGINT_HANDLER": "1",
-    "TUNE_MAX_PENDING_TRIALS_PG": "500",  # a trial that waits for a node does not hold up the others
+    "TUNE_MAX_PENDING_TRIALS_PG": "200",  # a trial that waits for a node does not hold up the others
 }
 
 

@@ -26,7 +26,9 @@ ANSWER_WITHIN = 60.0  # seconds
 INHERITED = ("PYTHONPATH", "PLAT_", "HF_")  # variables that a driver and its trials get from the submitting command
 MOST_NODES = 10_000  # that the State API is asked for; without a number it lists 100
 _START_ONE = "start one (`ray start --head`), give the command on one of its nodes, or name another (cluster.address=)"
-_NO_JOBS = "start the head with its dashboard, on every node with the extra `ray[default]`, or use --on local"
+_NO_JOBS = (
+    "start the head with its dashboard (`ray[default]` on every node), or leave the address out for a private Ray"
+)
 Answer = TypeVar("Answer")
 
 

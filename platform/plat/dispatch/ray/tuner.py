@@ -24,41 +24,36 @@ class Tasks(Searcher):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
-        self.given: dict[str, Task] = {}  # by trial id
+        self.live: dict[str, Task] = {}  # by trial id: those that wait or run
         self.closed = False
-        self._waiting: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
-        self._live: set[str] = set()
+        self._waiting: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
 
     def add(self, submission: Submission | None) -> None:
         """Queue the tasks of a submission that are not over."""
-        tasks = range(len(submission.tasks())) if submission else ()
-        for task in tasks:
-            if submission and not submission.is_over(task):
-                self._waiting.put((submission, task))
         if submission is None:
             self._waiting.put(None)
+            return
+        for number, needs in enumerate(submission.facts()["needs"]):
+            if not submission.is_over(number):
+                self._waiting.put({"submission": str(submission.root), "task": number, "needs": needs})
 
     def suggest(self, trial_id: str) -> Any:
         """Return the config of the next trial; None if there is none now. Waits while no trial is live."""
         try:
-            task = None if self.closed else self._waiting.get(block=not self._live)
+            config = None if self.closed else self._waiting.get(block=not self.live)
         except queue.Empty:
             return None
-        if task is None:
+        if config is None:
             self.closed = True
             return Searcher.FINISHED
-        submission, number = task
-        self.given[trial_id] = task
-        self._live.add(trial_id)
-        needs = submission.facts()["needs"][number]
-        return {"submission": str(submission.root), "task": number, "needs": needs}
+        self.live[trial_id] = Submission(Path(config["submission"])), config["task"]
+        return config
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         """Note that a trial has ended. Ray lost the worker of one with an error too often."""
-        self._live.discard(trial_id)
-        if error and trial_id in self.given:
-            submission, number = self.given[trial_id]
-            submission.note_over(failed("node"), f"Ray lost its worker or node {RESTARTS + 1} times", number)
+        task = self.live.pop(trial_id, None)
+        if error and task is not None:
+            task[0].note_over(failed("node"), f"Ray lost its worker or node {RESTARTS + 1} times", task[1])
 
     def __getstate__(self) -> dict[str, Any]:
         """Return nothing: Tune stores the experiment, but plat's own records decide what is left to do."""
@@ -72,7 +67,7 @@ class Tasks(Searcher):  # type: ignore[misc]
 
 
 class NothingLeft(tune.Stopper):  # type: ignore[misc]
-    """End the experiment when all of its tasks are over: trials that wait for resources may be cancelled."""
+    """End the experiment when it has only trials that wait for resources and whose tasks are over (cancelled)."""
 
     def __init__(self, tasks: Tasks) -> None:
         self._tasks = tasks
@@ -85,7 +80,7 @@ class NothingLeft(tune.Stopper):  # type: ignore[misc]
         if not self._tasks.closed or time.monotonic() - self._looked < LOOK_EVERY:
             return False
         self._looked = time.monotonic()
-        return all(submission.is_over(number) for submission, number in list(self._tasks.given.values()))
+        return all(each.is_over(task) and not each.starts(task).exists() for each, task in self._tasks.live.values())
 
 
 def run_trials(tasks: Tasks, folder: Path, jobs: int | None) -> None:
