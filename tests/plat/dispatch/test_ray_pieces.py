@@ -257,3 +257,22 @@ def test_a_ray_of_our_own_cannot_be_left(home, toy, monkeypatch):
 def test_slurm_is_not_asked_about_what_ray_has(home, toy):
     submitted(home, toy, 1)
     assert open_submissions(home, "slurm") == [] and len(open_submissions(home, "ray")) == 1
+
+
+def test_the_tuner_is_given_the_tasks_that_are_not_over_and_ends_when_only_cancelled_ones_wait(home, toy):
+    from plat.dispatch.ray.tuner import RESTARTS, NothingLeft, Tasks
+
+    needs = {"CPU": 1, "GPU": 0, "memory": 0, "nodes": 1}
+    submission, _ = submitted(home, toy, 4, needs=[needs] * 4)
+    submission.note_over(None, "its process has ended", 0)
+    tasks = Tasks()
+    tasks.add(submission)
+    tasks.add(None)
+    assert [tasks.suggest(trial)["task"] for trial in ("a", "b", "c")] == [1, 2, 3]
+    assert tasks.suggest("d") == tasks.FINISHED
+    tasks.on_trial_complete("a")
+    tasks.on_trial_complete("b", error=True)
+    assert f"lost its worker or node {RESTARTS + 1} times" in submission.end(2)["reason"]
+    assert not NothingLeft(tasks).stop_all()
+    submission.note_over("cancelled", "cancelled", 3)
+    assert NothingLeft(tasks).stop_all()

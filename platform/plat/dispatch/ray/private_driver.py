@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -63,10 +62,6 @@ class PrivateDriver:
         assert self._process.stdin is not None
         if not self._process.stdin.closed:
             self._process.stdin.close()
-
-    def kill(self) -> None:
-        """End the process and Ray at once."""
-        self._process.send_signal(signal.SIGKILL)
 
     def close(self, patience: float) -> None:
         """Stop, and wait at most `patience` seconds for the end."""

@@ -36,6 +36,7 @@ from plat.words.outcomes import CANCELLED, INTERRUPTED
 if TYPE_CHECKING:
     from plat.spec.expansion.run import Run
 
+ENDS_WITHIN = 5.0  # seconds; a killed process
 WORTH_A_TRIAL = 120.0  # seconds of work; shorter runs share a trial, which loads torch and verl once
 
 
@@ -74,15 +75,16 @@ class RayDispatcher(ScheduledDispatcher):
     def kill(self) -> None:
         """End the runs of a private Ray at once; the next sweep resumes from the newest checkpoints."""
         super().kill()
-        if self._private is None:
-            return
-        self._private.kill()
-        for job_id, record in self._own_records().items():
-            record.submission.note_over(INTERRUPTED, "killed by a second interrupt", record.task)
-            pid = lease.holder(self.home.run(self.jobs[job_id].run.id))
-            if pid is not None:
-                with contextlib.suppress(ProcessLookupError):
+        for job_id, record in self._own_records().items() if self._private is not None else ():
+            paths = self.home.run(self.jobs[job_id].run.id)
+            pid = lease.holder(paths)
+            with contextlib.suppress(ProcessLookupError):
+                if pid is not None:
                     os.kill(pid, signal.SIGKILL)
+            until = time.monotonic() + ENDS_WITHIN
+            while lease.holder(paths) is not None and time.monotonic() < until:
+                time.sleep(0.01)
+            record.submission.note_over(INTERRUPTED, "killed by a second interrupt", record.task)
 
     def close(self, patience: float = 60.0) -> None:
         """Leave the cluster, or end a private Ray after its runs have saved; wait for that at most `patience` s."""
