@@ -26,7 +26,7 @@ from typing import Any
 from plat.dispatch.ray.cluster import Cluster
 from plat.dispatch.ray.jobs import tune_folder
 from plat.dispatch.ray.ray_settings import LOCAL
-from plat.dispatch.ray.trial import stop_file
+from plat.dispatch.ray.trial import STOP
 from plat.processes import identification
 from plat.processes.cores import usable_cores
 from plat.store.coordination.submissions import Submission
@@ -91,7 +91,7 @@ def of_a_command(jobs: int | None, within: float) -> None:
 
 def _stop(submission: Submission) -> None:
     """Ask the trials of a submission to let their runs save and stop; those that have not begun are over."""
-    stop_file(submission).touch()
+    (submission.root / STOP).touch()
     for number in range(len(submission.tasks())):
         if not submission.starts(number).exists():
             submission.note_over(INTERRUPTED, "asked to stop before it began", number)

@@ -8,9 +8,7 @@ only.
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -24,19 +22,18 @@ from plat.dispatch.ray.jobs import JobsClient
 from plat.dispatch.ray.private_driver import PrivateDriver
 from plat.dispatch.ray.ray_refresh import SCHEDULER, refresh, task_states
 from plat.dispatch.ray.ray_settings import RaySettings, read_settings
+from plat.dispatch.ray.trial import KILL
 from plat.dispatch.scheduled import ScheduledDispatcher
 from plat.dispatch.submitting import hand_over
 from plat.extras import require_extra
 from plat.planning.cost import History
 from plat.store.coordination.submissions import Record, Submission
-from plat.store.run_directory import lease
 from plat.trainer.resources import Resources
-from plat.words.outcomes import CANCELLED, INTERRUPTED
+from plat.words.outcomes import CANCELLED
 
 if TYPE_CHECKING:
     from plat.spec.expansion.run import Run
 
-ENDS_WITHIN = 5.0  # seconds; a killed process
 WORTH_A_TRIAL = 120.0  # seconds of work; shorter runs share a trial, which loads torch and verl once
 
 
@@ -75,16 +72,9 @@ class RayDispatcher(ScheduledDispatcher):
     def kill(self) -> None:
         """End the runs of a private Ray at once; the next sweep resumes from the newest checkpoints."""
         super().kill()
-        for job_id, record in self._own_records().items() if self._private is not None else ():
-            paths = self.home.run(self.jobs[job_id].run.id)
-            pid = lease.holder(paths)
-            with contextlib.suppress(ProcessLookupError):
-                if pid is not None:
-                    os.kill(pid, signal.SIGKILL)
-            until = time.monotonic() + ENDS_WITHIN
-            while lease.holder(paths) is not None and time.monotonic() < until:
-                time.sleep(0.01)
-            record.submission.note_over(INTERRUPTED, "killed by a second interrupt", record.task)
+        if self._private is not None:
+            for record in self._own_records().values():
+                (record.submission.root / KILL).touch()
 
     def close(self, patience: float = 60.0) -> None:
         """Leave the cluster, or end a private Ray after its runs have saved; wait for that at most `patience` s."""

@@ -35,44 +35,46 @@ from plat.words.outcomes import INTERRUPTED, failed
 from plat.words.states import LeaseState
 
 TICK = 0.5  # seconds between two looks at the files of the runs
+# Files in the folder of a submission: its runs are to save and stop, or to end at once.
+STOP, KILL = "stop", "kill"
 SAVING = 120.0  # seconds that runs have to save after their parent process was killed
 
 
-def stop_file(submission: Submission) -> Path:
-    """Return the path of the file whose existence asks the submission's trials to save and stop."""
-    return submission.root / "stop"
-
-
 def execute(config: Mapping[str, Any]) -> None:
-    """Execute a task: the trainable. `config`: "submission" (its folder), "task" (a number), "needs" (see `asked`)."""
+    """Execute a task: the trainable.
+
+    config  "submission" (its folder), "task" (a number), "needs" (see `resources`)
+    """
     from ray import tune
 
     submission, number = Submission(Path(config["submission"])), int(config["task"])
     if submission.is_over(number):
         return
     runs = [Evaluations(submission.home.run(run_id)) for run_id in submission.runs_of(number)]
-    stopped = stop_file(submission).exists()
+    asked = (submission.root / STOP).exists()
     code: int | None = 0
-    if not stopped:
+    if not asked:
         process = _start(submission, number, int(config["needs"]["nodes"]))
+        wishes = {submission.root / STOP: signal.SIGTERM, submission.root / KILL: signal.SIGINT}
         while (code := _wait(process, TICK)) is None:
-            if not stopped and stop_file(submission).exists():
-                process.send_signal(signal.SIGTERM)
-                stopped = True
+            for wish in [wish for wish in wishes if wish.exists()]:
+                process.send_signal(wishes.pop(wish))
+                asked = True
             for result in _new(runs):
                 tune.report(result)
     if code:
         _wait_for_runs(submission, number)
-        submission.note_over(failed("node"), f"its process ended with code {code}", number)
-    elif stopped:
+    if asked:
         submission.note_over(INTERRUPTED, "asked to stop", number)
+    elif code:
+        submission.note_over(failed("node"), f"its process ended with code {code}", number)
     else:
         submission.note_over(None, "its process has ended", number)
     for result in _new(runs):
         tune.report(result)
 
 
-def asked(config: Mapping[str, Any]) -> Any:
+def resources(config: Mapping[str, Any]) -> Any:
     """Return what a trial requests of Ray: a bundle for each of its nodes, each on another node."""
     from ray import tune
 

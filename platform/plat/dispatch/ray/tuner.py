@@ -10,7 +10,7 @@ from typing import Any
 from ray import tune
 from ray.tune.search import Searcher
 
-from plat.dispatch.ray.trial import asked, execute
+from plat.dispatch.ray.trial import execute, resources
 from plat.store.coordination.submissions import Submission
 from plat.words.outcomes import failed
 
@@ -86,7 +86,7 @@ class NothingLeft(tune.Stopper):  # type: ignore[misc]
 def run_trials(tasks: Tasks, folder: Path, jobs: int | None) -> None:
     """Execute all tasks as trials of one Tuner, at most `jobs` at a time. Tune's files are in `folder`."""
     tune.Tuner(
-        tune.with_resources(execute, asked),
+        tune.with_resources(execute, resources),
         tune_config=tune.TuneConfig(
             search_alg=tasks,
             num_samples=-1,
