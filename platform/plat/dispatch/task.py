@@ -52,8 +52,8 @@ class Task:
         """Execute the runs until one of the signals arrives; return those that another start would continue.
 
         Runs that are cancelled or belong to another submission are skipped, and a line about each is printed. If the
-        whole submission was given up, none is executed and [] is returned. A later SIGINT ends the runs at once. The signals stay handled after the call.
-        Raises HomeError if submission.json is missing or damaged.
+        whole submission was given up, none is executed and [] is returned. A later SIGINT ends the runs at once. The
+        signals stay handled after the call. Raises HomeError if submission.json is missing or damaged.
         """
         for number in stop_signals:
             signal.signal(number, lambda received, frame: self.signals.append(received))

@@ -272,7 +272,7 @@ def test_the_tuner_is_given_the_tasks_that_are_not_over_and_ends_when_only_cance
     assert tasks.suggest("d") == tasks.FINISHED
     tasks.on_trial_complete("a")
     tasks.on_trial_complete("b", error=True)
-    assert f"lost its worker or node {RESTARTS + 1} times" in submission.end(2)["reason"]
+    assert f"its trial failed {RESTARTS + 1} times" in submission.end(2)["reason"]
     assert not NothingLeft(tasks).stop_all()
     submission.note_over("cancelled", "cancelled", 3)
     assert NothingLeft(tasks).stop_all()

@@ -50,10 +50,10 @@ class Tasks(Searcher):  # type: ignore[misc]
         return config
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
-        """Note that a trial has ended. Ray lost the worker of one with an error too often."""
+        """Note that a trial has ended; one with an error has been started too often."""
         task = self.live.pop(trial_id, None)
         if error and task is not None:
-            task[0].note_over(failed("node"), f"Ray lost its worker or node {RESTARTS + 1} times", task[1])
+            task[0].note_over(failed("node"), f"its trial failed {RESTARTS + 1} times; see its error.txt", task[1])
 
     def __getstate__(self) -> dict[str, Any]:
         """Return nothing: Tune stores the experiment, but plat's own records decide what is left to do."""
