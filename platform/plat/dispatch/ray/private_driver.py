@@ -36,7 +36,8 @@ class PrivateDriver:
             )
         try:
             assert self._process.stdout is not None
-            facts = json.loads(self._process.stdout.readline())
+            with self._process.stdout as output:
+                facts = json.loads(output.readline())
         except ValueError as error:  # it has ended without a line
             self.close(10.0)
             fix = "the log says why; `ray start --head` tries it by hand"
