@@ -96,7 +96,7 @@ ONLY_IN = {
     "mlflow": ("plat.store", "plat.app", "plat.cli"),
     "sqlalchemy": ("plat.store",),
     "hydra": ("plat.spec", "plat.trainer.verl.settings.composition"),
-    "ray": ("plat.dispatch.ray", "plat.search", "plat.trainer.private_ray", "plat.trainer.verl"),
+    "ray": ("plat.dispatch.ray", "plat.trainer.private_ray", "plat.trainer.verl"),
     "transfer_queue": ("plat.trainer.verl",),
     "optuna": ("plat.search",),
     "submitit": ("plat.dispatch.slurm",),
@@ -132,14 +132,16 @@ LIGHT = (
     "plat.trainer.api", "plat.trainer.run_config", "plat.trainer.embedded.spec", "plat.rl.config", "plat_envs.api",
     "plat.trainer.validation", "plat.trainer.verl.spec", "plat.trainer.verl.settings", "plat.words", "plat.processes",
 )  # fmt: skip
-# Loaded only by a verb that reads the store into frames.
-HEAVY_ALLOWED = {"plat.store.mlflow.frames": {"pandas", "numpy"}}
+# Loaded only by a verb that reads the store into frames, and by the driver of Ray Tune.
+HEAVY_ALLOWED = {"plat.store.mlflow.frames": {"pandas", "numpy"}, "plat.dispatch.ray.tuner": {"ray"}}
 
 
-# What subclasses verl, or runs in its processes: `plat.trainer.verl.train` imports it when a run begins.
+# What subclasses verl or Ray Tune, or runs in their processes: `plat.trainer.verl.train` imports it when a run begins,
+# and `plat.dispatch.ray.driver` when it holds a Tuner.
 WITHIN_VERL = (
     "plat.trainer.verl.cpu.platform", "plat.trainer.verl.cpu.register", "plat.trainer.verl.cpu.cpu_rollout",
     "plat.trainer.verl.rollouts.agent_loop", "plat.trainer.verl.update.loss", "plat.trainer.verl.update.trainer",
+    "plat.dispatch.ray.tuner",
 )  # fmt: skip
 
 

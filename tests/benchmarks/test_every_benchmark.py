@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
-LONG = {"big_store", "finished", "jobs", "sandbox", "together", "trainer"}  # more than ten seconds even so
+LONG = {"big_store", "finished", "jobs", "together", "trainer"}  # more than ten seconds even so
 NAMES = sorted(path.stem.removeprefix("bench_") for path in FOLDER.glob("bench_*.py"))
 
 

@@ -28,7 +28,8 @@ class RayCluster:
         self.address = os.environ.get(RUNNING, "")
         if not self.address:
             port = _free_port()
-            self.add_node(2, "--head", f"--port={port}", f"--temp-dir={self._folder}", "--include-dashboard=false")
+            web = (f"--dashboard-port={_free_port()}", "--include-dashboard=true")
+            self.add_node(2, "--head", f"--port={port}", f"--temp-dir={self._folder}", *web)
             self.address = re.findall(r"--address='([^']+)'", self._log(len(self._nodes) - 1).read_text())[0]
             self.add_node(2)
 
@@ -40,6 +41,7 @@ class RayCluster:
         options = options or (f"--address={self.address}",)
         command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", f"--num-cpus={cpus}"]
         command += ["--object-store-memory=80000000", "--include-log-monitor=false", *options]
+        command += [f"--dashboard-agent-listen-port={_free_port()}"]  # the nodes share a machine
         for _ in range(TRIES):
             if self._starts(command):
                 return len(self._nodes) - 1

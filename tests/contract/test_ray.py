@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import plat_toy
@@ -148,6 +149,20 @@ def test_a_ray_of_our_own_ends_with_the_sweep_after_its_runs_have_saved(home, ta
     attempts = home.run(run.id).attempts()
     assert len(attempts) == 2 and read_attempt_meta(attempts[1])["restored_step"] > 0
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_second_interrupt_ends_the_runs_of_a_ray_of_our_own_at_once(home, tasks_find_the_toy, monkeypatch):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    run = toy_run(seed=7, **SLOW)
+    driver = start(home, [{"seed": 7, **SLOW}], 1, on="ray", cluster=["cluster.refresh=0.3"])
+    begun(home, run, driver)
+    for _ in range(2):
+        os.kill(driver.pid, signal.SIGINT)
+        time.sleep(0.1)
+    code, _, report = finish(driver, PATIENCE)
+    [attempt] = home.run(run.id).attempts()
+    assert code == 130 and report["counts"] == {"interrupted": 1}
+    assert read_outcome(attempt)["outcome"] == "interrupted"  # killed, or it has saved before
 
 
 def test_a_ray_of_our_own_ends_also_when_the_sweep_is_killed(home, tasks_find_the_toy, monkeypatch):

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.cluster
 
 
 def test_a_search_on_ray_finds_what_it_finds_here(ray, tmp_path):
-    """With Ray Tune's ASHA, and one run at a time, so that both ask for their trials in the same order."""
+    """With the pruner asha, and one run at a time, so that both ask for their trials in the same order."""
     file = tmp_path / "toy.yaml"
     file.write_text(TOY_SEARCH + "pruner: {name: asha, reduction: 2}\ntrials: 4\nseeds: [0]\nconfirm: [10]\n")
     here, there = tmp_path / "here", tmp_path / "there"

@@ -56,7 +56,7 @@ def test_a_missing_package_is_named_with_what_to_install(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(
-    ("module", "pruner", "extra"), [("optuna", "none", "search"), ("ray", "asha", "ray"), ("ray", "none", None)]
+    ("module", "pruner", "extra"), [("optuna", "none", "search"), ("ray", "asha", None), ("ray", "none", None)]
 )
 def test_a_search_names_its_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, pruner: str, extra: str | None

@@ -12,13 +12,14 @@ import sys
 from typing import Any
 
 STEPS = ("open", "os.link", "os.rename", "os.remove", "os.mkdir", "os.listdir", "fcntl.flock", "subprocess.Popen")
+STEPS += ("http.client.send",)
 KillAt = int | str
 
 
 class StepCounter:
     """Counts the steps of this process, and kills it before the one that is asked for.
 
-    A step is whatever Python tells its auditors of and that touches the home, a lock or a process.
+    A step is whatever Python tells its auditors of and that touches the home, a lock, a process or a web server.
     """
 
     def __init__(self, home: str, kill_at: KillAt, number: int = signal.SIGKILL) -> None:
@@ -32,7 +33,7 @@ class StepCounter:
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event not in STEPS or os.getpid() != self._pid:
             return
-        if event in ("fcntl.flock", "subprocess.Popen") or self._home in str(arguments[:1]):
+        if event in ("fcntl.flock", "subprocess.Popen", "http.client.send") or self._home in str(arguments[:1]):
             self.steps += 1
             name, _, text = str(self._kill_at).partition(" ")
             if self.steps == self._kill_at or (name == event and text in str(arguments[:2])):

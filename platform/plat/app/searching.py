@@ -41,8 +41,6 @@ def load_searches(arguments: Sequence[str] | None) -> list[Search]:
         what = "`plat tune` takes one search file" + (f", and {len(files)} are named" if files else "")
         raise SpecError(what, where="the command line", fix="for example: plat tune sweeps/keep_rate.yaml")
     searches = read_searches(files[0], overrides)
-    if any(search.pruner.name == "asha" for search in searches):
-        require_extra("ray", "the pruner asha", "pruner")
     check_runs(searches[0].corner_runs())
     _warn_of_idle(searches[0])
     return searches

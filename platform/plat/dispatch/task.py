@@ -52,8 +52,8 @@ class Task:
         """Execute the runs until one of the signals arrives; return those that another start would continue.
 
         Runs that are cancelled or belong to another submission are skipped, and a line about each is printed. If the
-        whole submission was given up, none is executed and [] is returned. The signals stay handled after the call.
-        Raises HomeError if submission.json is missing or damaged.
+        whole submission was given up, none is executed and [] is returned. A later SIGINT ends the runs at once. The
+        signals stay handled after the call. Raises HomeError if submission.json is missing or damaged.
         """
         for number in stop_signals:
             signal.signal(number, lambda received, frame: self.signals.append(received))
@@ -101,6 +101,8 @@ class Task:
                     name = signal.Signals(self.signals[0]).name
                     print(f"asked to stop ({name}): the runs save their state", flush=True)
                     dispatcher.stop()
+                if signal.SIGINT in self.signals[1:]:
+                    dispatcher.kill()
                 for change in dispatcher.poll(TICK):
                     words = f"{change.state} {change.outcome or ''} {change.title}: {change.reason}"
                     print(f"[{time.monotonic() - self.started:8.1f} s] {words}", flush=True)

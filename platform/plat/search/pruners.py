@@ -1,4 +1,4 @@
-"""Pruners: Optuna's and Ray Tune's on the objective, and `retrieval` on the reasoning.
+"""Pruners: Optuna's on the objective, and `retrieval` on the reasoning.
 
 The seeds of a trial run one after another, so a bad trial costs only part of one run. At position `k (iterations + 1) +
 step` Optuna's curve has the mean of the final values of the first k seeds and the present value of the next. So equal
@@ -26,21 +26,17 @@ ENTROPY = "mi/first_turn/h_z_given_x"
 WATCHED = (RETRIEVAL, CHANCE, ENTROPY)
 
 
-def make_pruner(chosen: Chosen, steps: int) -> Any:
-    """Return the Optuna pruner of a setting; None for `none` and `retrieval`. `steps`: sum over a trial's runs."""
+def make_pruner(chosen: Chosen) -> Any:
+    """Return the Optuna pruner of a setting; None for `none` and `retrieval`."""
     from optuna import pruners
 
     options = chosen.options
     if chosen.name == "median":
         return pruners.MedianPruner(n_startup_trials=options["startup"], n_warmup_steps=options["warmup"])
-    if chosen.name == "successive_halving":
+    if chosen.name in ("successive_halving", "asha"):  # Optuna's is asynchronous; the defaults differ
         return pruners.SuccessiveHalvingPruner(
             min_resource=max(1, options["min_steps"]), reduction_factor=max(2, options["reduction"])
         )
-    if chosen.name == "asha":
-        from plat.search.asha import TuneAsha
-
-        return TuneAsha(options["min_steps"], options["reduction"], steps)
     return None
 
 

@@ -51,7 +51,7 @@ class TrialSource:
         self._study = study
         self._at_once = at_once
         self._on_end = on_end
-        self._pruner = make_pruner(search.pruner, (search.iterations + 1) * len(search.seeds))
+        self._pruner = make_pruner(search.pruner)
         self._open: dict[int, OpenTrial] = {}
         self._under_way: set[str] = set()
         self._done: set[str] = set()

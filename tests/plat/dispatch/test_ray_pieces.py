@@ -1,4 +1,4 @@
-"""The parts of --on ray that need no Ray: its settings, and what is concluded from the names of actors."""
+"""The parts of --on ray that need no Ray: its settings, and what is concluded from the jobs of its cluster."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pytest
 
 from plat.dispatch.dispatcher import SchedulerError
 from plat.dispatch.driver import sweep
-from plat.dispatch.ray import bridge as ray_bridge
 from plat.dispatch.ray import ray_refresh as ray_refresh
-from plat.dispatch.ray.bridge_client import Cluster, Node
-from plat.dispatch.ray.ray_refresh import task_states
+from plat.dispatch.ray.cluster import Cluster
+from plat.dispatch.ray.jobs import Attempt, tune_folder
+from plat.dispatch.ray.ray_refresh import DRIVERS, task_states
 from plat.dispatch.ray.ray_settings import RaySettings, read_settings
 from plat.dispatch.submitting import hand_over
 from plat.errors import SpecError
@@ -25,7 +25,7 @@ from plat.store.run_directory.creation import create
 from plat.store.run_directory.state import run_state
 from plat.trainer.resources import Resources
 
-HERE = Cluster("one", "127.0.0.1:6379", {}, (Node(2, 0, 8 * 2**30),))
+HERE = Cluster("one", "127.0.0.1:6379", ({"CPU": 2, "memory": 8 * 2**30},), {})
 
 
 def test_the_address_is_local_unless_something_names_another(monkeypatch):
@@ -91,26 +91,33 @@ def test_only_what_no_node_can_ever_do_is_refused(needed, said):
 
 
 def test_several_nodes_must_each_have_what_a_part_of_the_run_needs():
-    cluster = Cluster("", "", {}, (Node(4, 2, 2**30), Node(4, 2, 2**30), Node(64, 0, 2**40)))
+    cluster = Cluster(
+        "",
+        "",
+        ({"CPU": 4, "GPU": 2, "memory": 2**30}, {"CPU": 4, "GPU": 2, "memory": 2**30}, {"CPU": 64, "memory": 2**40}),
+        {},
+    )
     assert cluster.never_fits(Resources(nodes=2, gpus=2)) == ""
     assert "asks for 3 nodes, and only 2 of the Ray cluster" in cluster.never_fits(Resources(nodes=3, gpus=2))
     assert "2000 MiB" in cluster.never_fits(Resources(nodes=2, gpus=2, memory_mb=2000))
 
 
-def test_a_group_without_its_actor_is_removed_when_it_was_missing_twice(monkeypatch):
-    removed = []
-    monkeypatch.setattr(ray_bridge, "remove_group", removed.append)
-    bridge = ray_bridge.Bridge()
-    bridge._remove_orphans({"plat-b_0"})
-    assert removed == [], "its actor may not have been made yet"
-    bridge._remove_orphans({"plat-a_0"})
-    assert removed == []
-    bridge._remove_orphans({"plat-a_0", "plat-b_0"})
-    assert removed == ["plat-a_0"]
+class Jobs:
+    """A Jobs API that knows these attempts, by the name of the submission, and remembers what it is told to start."""
+
+    def __init__(self, **attempts):
+        self.known, self.started = attempts, []
+
+    def attempts(self):
+        return dict(self.known)
+
+    def submit(self, submission, attempt):
+        self.started.append((submission.name, attempt))
+        return f"{submission.name}-{attempt}"
 
 
-def refresh(home, cluster, names, **options):
-    return ray_refresh.refresh(home, cluster, lambda: names, **options)
+def refresh(home, jobs=None, **options):
+    ray_refresh.refresh(home, HERE, jobs or Jobs(), **options)
 
 
 @pytest.fixture
@@ -137,57 +144,57 @@ def toy():
     return toy_run
 
 
-def test_an_actor_that_is_listed_has_its_run_and_one_that_is_not_is_over(home, toy):
+def test_a_driver_that_runs_keeps_its_runs_and_is_over_when_its_tasks_are(home, toy):
     submission, runs = submitted(home, toy)
-    assert refresh(home, HERE, {f"{submission.name}_0"}) == []
-    assert [run_state(paths).state for paths in runs] == ["queued", "missing"]
-    assert open_record(runs[1]) is None and submission.end(1)["outcome"] == "failed:node"
-    refresh(home, HERE, set())
-    assert open_submissions(home) == []
+    jobs = Jobs(**{submission.name: Attempt(1, False, "")})
+    refresh(home, jobs)
+    assert [run_state(paths).state for paths in runs] == ["queued", "queued"]
+    submission.note_over("failed:node", "", 0)
+    submission.note_over(None, "", 1)
+    refresh(home, jobs)
+    assert open_submissions(home) == [] and jobs.started == []
 
 
-def test_while_actors_are_being_started_none_counts_as_lost(home, toy):
-    """Another sweep asks in the middle of the call, when the first of two actors is listed."""
-
+def test_while_a_driver_is_being_submitted_nobody_else_submits_it(home, toy):
     def call(submission, tasks, lock):
-        assert refresh(home, HERE, {f"{submission.name}_0"}) == []
-        assert refresh(home, HERE, set()) == []
+        refresh(home, jobs)
         return "job"
 
-    submission, runs = submitted(home, toy, call=call)
-    assert [run_state(paths).state for paths in runs] == ["queued", "queued"]
-    assert not submission.is_over(0) and not submission.is_over(1)
+    jobs = Jobs()
+    submitted(home, toy, call=call)
+    assert jobs.started == []
 
 
-def test_an_actor_that_was_started_while_the_names_were_asked_for_is_not_lost(home, toy):
-    def ask():
-        runs.extend(submitted(home, toy)[1])
-        return set()
+def test_the_driver_of_a_submitter_that_was_killed_is_found_or_started(home, toy):
+    """Ray refuses a second job of the same id, so the first attempt is submitted again without being listed."""
 
-    runs = []
-    submitted(home, toy, 1)
-    ray_refresh.refresh(home, HERE, ask)
-    assert run_state(runs[1]).state == "queued"
-
-
-def test_actors_of_a_submitter_that_was_killed_in_the_middle_are_followed_and_the_rest_is_given_back(home, toy):
     def call(*_):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         submitted(home, toy, call=call)
     [submission] = open_submissions(home)
-    names = {f"{submission.name}_1"}
-    refresh(home, HERE, names)
-    assert not submission.is_over(0) and submission.job_id() == submission.name
-    refresh(home, HERE, names)
-    assert submission.is_over(0) and not submission.is_over(1)
+    jobs = Jobs()
+    refresh(home, jobs)
+    assert jobs.started == [(submission.name, 1)] and submission.job_id() == f"{submission.name}-1"
 
 
-def test_an_actor_whose_task_is_over_is_not_needed(home, toy):
+def test_a_driver_that_ended_before_its_tasks_is_replaced_until_it_ended_too_often(home, toy):
     submission, _ = submitted(home, toy)
-    submission.note_over("cancelled", "cancelled", 1)
-    assert refresh(home, HERE, {f"{submission.name}_{task}" for task in (0, 1)}) == [f"{submission.name}_1"]
+    for attempt in range(1, DRIVERS + 1):
+        tune_folder(submission, attempt).mkdir(parents=True)
+        jobs = Jobs(**{submission.name: Attempt(attempt, True, "killed")})
+        refresh(home, jobs)
+        assert jobs.started == ([(submission.name, attempt + 1)] if attempt < DRIVERS else [])
+    assert submission.end(0)["outcome"] == "failed:node" and "ended 5 times" in submission.end(0)["reason"]
+
+
+def test_a_driver_that_cannot_be_started_is_one_message_and_gives_its_runs_back(home, toy):
+    submission, runs = submitted(home, toy)
+    with pytest.raises(SchedulerError, match="did not start on the cluster: No module named plat") as error:
+        refresh(home, Jobs(**{submission.name: Attempt(1, True, "No module named plat")}))
+    assert error.value.certain and f"ray job logs {submission.name}-1" in error.value.where and error.value.fix
+    assert open_record(runs[0]) is None
 
 
 def test_another_cluster_s_runs_are_left_to_it_unless_it_is_gone_or_they_are_stolen(home, toy):
@@ -196,7 +203,7 @@ def test_another_cluster_s_runs_are_left_to_it_unless_it_is_gone_or_they_are_sto
         server.listen()
         address = f"127.0.0.1:{server.getsockname()[1]}"
         _, runs = submitted(home, toy, 1, session="two", address=address)
-        refresh(home, HERE, set())
+        refresh(home)
         task_states(home)
         assert open_record(runs[0]) is not None
     task_states(home)  # nobody listens there any more
@@ -205,15 +212,15 @@ def test_another_cluster_s_runs_are_left_to_it_unless_it_is_gone_or_they_are_sto
 
 def test_another_cluster_s_runs_can_be_stolen(home, toy):
     _, runs = submitted(home, toy, 1, session="two", local=True, address="127.0.0.1:2")
-    refresh(home, HERE, set())
+    refresh(home)
     assert open_record(runs[0]) is not None
-    refresh(home, HERE, set(), steal=True)
+    refresh(home, steal=True)
     assert open_record(runs[0]) is None
 
 
 def test_a_cluster_that_was_started_anew_has_nothing_of_the_old_one(home, toy):
     _, runs = submitted(home, toy, 1, session="earlier")
-    refresh(home, HERE, set())
+    refresh(home)
     assert open_record(runs[0]) is None
 
 
@@ -250,3 +257,22 @@ def test_a_ray_of_our_own_cannot_be_left(home, toy, monkeypatch):
 def test_slurm_is_not_asked_about_what_ray_has(home, toy):
     submitted(home, toy, 1)
     assert open_submissions(home, "slurm") == [] and len(open_submissions(home, "ray")) == 1
+
+
+def test_the_tuner_is_given_the_tasks_that_are_not_over_and_ends_when_only_cancelled_ones_wait(home, toy):
+    from plat.dispatch.ray.tuner import RESTARTS, NothingLeft, Tasks
+
+    needs = {"CPU": 1, "GPU": 0, "memory": 0, "nodes": 1}
+    submission, _ = submitted(home, toy, 4, needs=[needs] * 4)
+    submission.note_over(None, "its process has ended", 0)
+    tasks = Tasks()
+    tasks.add(submission)
+    tasks.add(None)
+    assert [tasks.suggest(trial)["task"] for trial in ("a", "b", "c")] == [1, 2, 3]
+    assert tasks.suggest("d") == tasks.FINISHED
+    tasks.on_trial_complete("a")
+    tasks.on_trial_complete("b", error=True)
+    assert f"its trial failed {RESTARTS + 1} times" in submission.end(2)["reason"]
+    assert not NothingLeft(tasks).stop_all()
+    submission.note_over("cancelled", "cancelled", 3)
+    assert NothingLeft(tasks).stop_all()

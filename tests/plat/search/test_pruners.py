@@ -1,9 +1,11 @@
-"""Mutual information as an early warning: which curves are given up."""
+"""Mutual information as an early warning: which curves are given up; and the pruner asha."""
 
 from __future__ import annotations
 
-from plat.search.pruners import CHANCE, ENTROPY, RETRIEVAL, collapse_seen
-from plat.search.search_settings import PRUNERS
+import optuna
+
+from plat.search.pruners import CHANCE, ENTROPY, RETRIEVAL, collapse_seen, make_pruner
+from plat.search.search_settings import PRUNERS, read_chosen
 
 OPTIONS = PRUNERS["retrieval"]
 
@@ -44,3 +46,17 @@ def test_retrieval_that_stays_up_is_let_go_on():
 
 def test_a_run_that_measures_nothing_is_let_go_on():
     assert not collapse_seen({RETRIEVAL: {}, CHANCE: {}, ENTROPY: {}}, 8, OPTIONS)
+
+
+def test_asha_is_optuna_s_asynchronous_halving_with_the_defaults_of_asha():
+    pruner = make_pruner(read_chosen("pruner", {"name": "asha", "min_steps": 2}, "here"))
+    assert isinstance(pruner, optuna.pruners.SuccessiveHalvingPruner)
+    study, ends = optuna.create_study(direction="maximize"), []
+    for value in (3, 1, 2, 5):
+        trial, end = study.ask(), None
+        for step in range(1, 10):
+            trial.report(value, step)
+            if end is None and pruner.prune(study, study.get_trials(deepcopy=False)[trial.number]):
+                end = step
+        ends.append(end)
+    assert ends == [None, 2, 2, None]  # at the first rung, the best quarter of those before goes on

@@ -1,5 +1,5 @@
-"""Hand runs to Ray and execute them in detached actors of Ray Core, named after their submission.
+"""Hand runs to Ray: each submission is a `tune.Tuner` whose trials are its tasks.
 
-A run therefore continues after the command that submitted it has ended, and Ray restarts it elsewhere if its node is
-lost. Ray Tune is not used: its trials end with the process that started them.
+On a running cluster Ray's Jobs API starts the Tuner, so the runs continue after the command that submitted them. On a
+private Ray the Tuner is in a child process of the command.
 """

@@ -1,20 +1,21 @@
 """`python -m plat.dispatch.ray.elsewhere ADDRESS GROUP COUNT COMMAND...` runs a command on other nodes of a task.
 
-A task on several nodes has a placement group with this name and one bundle per node; bundle 0 belongs to the task. The
-command runs in COUNT others until standard input is closed, this program ends, or one command ends (see
+A task on several nodes has this placement group (pickled, in base64) with one bundle per node; bundle 0 belongs to the
+trial. The command runs in COUNT others until standard input is closed, this program ends, or one command ends (see
 `plat.trainer.allocation`). The exit code is that of the command that ended, 1 if its node was lost, else 0.
 """
 
 from __future__ import annotations
 
+import base64
 import os
+import pickle
 import subprocess
 import sys
 import threading
 from collections.abc import Mapping
 from typing import Any
 
-from plat.dispatch.ray.bridge import NAMESPACE
 from plat.processes.until_closed import closing_of_stdin
 
 TICK = 0.5  # seconds between two checks of the commands
@@ -42,11 +43,10 @@ def run_on_others(address: str, group: str, count: int, command: list[str], clos
     """
     import ray
     from ray.exceptions import RayError
-    from ray.util import get_placement_group
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-    ray.init(address=address, namespace=NAMESPACE)
-    placement = get_placement_group(group)
+    ray.init(address=address)
+    placement = pickle.loads(base64.b64decode(group))
     environment = {name: value for name, value in os.environ.items() if not name.startswith(NOT_PASSED)}
     results: list[Any] = []
     actors: list[Any] = []

@@ -1,19 +1,21 @@
-"""Update the submissions that Ray has, from the names of its actors.
+"""Update the submissions that Ray has, from the jobs of its cluster.
 
-A missing answer changes nothing. A task is over when its actor has noted so, when its cluster answers and no longer
-lists the actor, or when the cluster is certainly gone: its port refuses, another cluster answers at its address, or the
-owner of a private Ray has ended.
+A missing answer changes nothing. A task is over when its trial has noted so, or when its cluster is certainly gone: its
+port refuses, another cluster answers at its address, or the process of a private Ray has ended. A driver that ended
+before its tasks is replaced.
 """
 
 from __future__ import annotations
 
 import functools
 import socket
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from plat.dispatch.dispatcher import SchedulerError
 from plat.dispatch.dispatcher_spec import TaskKey, TaskState
-from plat.dispatch.ray.bridge_client import Cluster
+from plat.dispatch.ray.cluster import NOWHERE, Cluster
+from plat.dispatch.ray.jobs import Attempt, JobsClient, job_id, tune_folder
 from plat.dispatch.submitting import give_up, submitter_may_live
 from plat.processes import identification
 from plat.store.coordination.submissions import Submission, open_submissions
@@ -22,82 +24,85 @@ from plat.store.home import Home
 from plat.words.outcomes import failed
 
 SCHEDULER = "ray"
-ACCEPT_WITHIN = 5.0  # seconds; a cluster lists an actor before the call that starts it returns
+ACCEPT_WITHIN = 5.0  # seconds
 GONE = "the Ray cluster is gone"
+DRIVERS = 5  # attempts of a submission's driver
 
 
-def actor_name(submission: Submission, task: int) -> str:
-    return f"{submission.name}_{task}"
+def refresh(home: Home, cluster: Cluster, jobs: JobsClient | None, steal: bool = False) -> None:
+    """Note what is over, and replace drivers that ended before their tasks.
 
-
-def refresh(home: Home, cluster: Cluster, ask: Callable[[], Collection[str]], steal: bool = False) -> list[str]:
-    """Note what is over; return the names of actors that are no longer needed.
-
-    ask    returns the names of the cluster's actors. It is called after this function has read which submissions are
-           complete, so that an actor that starts meanwhile does not count as lost
+    jobs   the Jobs API of the cluster; None: no cluster is asked, and none of a private Ray has one
     steal  submissions to other clusters count as over, too
+
+    Raises SchedulerError if a driver cannot be started; its submission is then over, and its runs are free again.
     """
-    unneeded, is_lost = [], _lost_clusters()
-    submissions = open_submissions(home, SCHEDULER)
-    whole = {submission.name for submission in submissions if submission.job_id() is not None}
-    names = ask()
-    for submission in submissions:
+    is_lost = _lost_clusters()
+    attempts = jobs.attempts() if jobs else {}
+    for submission in open_submissions(home, SCHEDULER):
         facts = read_json(submission.manifest)
         if facts is None:
             give_up(submission, "Ray", ACCEPT_WITHIN)
-        elif facts["session"] != cluster.session:
-            if steal or facts["address"] == cluster.address or is_lost(facts):
+        elif _note_end(submission, facts):
+            continue
+        elif jobs is None or facts["session"] != cluster.session:
+            is_other = facts["session"] != cluster.session
+            if is_lost(facts) or (is_other and (steal or facts["address"] == cluster.address)):
                 _note_all_over(submission, facts, GONE)
-        else:
-            unneeded += _refresh(submission, facts, names, submission.name in whole)
-    return unneeded
+        elif submission.job_id() is not None or not submitter_may_live(submission):
+            submission.note_job(_job(submission, jobs, attempts.get(submission.name)), "the list of jobs")
 
 
 def task_states(home: Home, note: bool = True) -> Mapping[TaskKey, TaskState]:
-    """Return {}: a query to Ray takes seconds, and its actors keep the files of runs up to date.
+    """Return {}: a query to Ray takes seconds, and its trials keep the files of runs up to date.
 
     With `note`, submissions to clusters that are certainly gone are noted as over, without asking Ray.
     """
-    is_lost = _lost_clusters()
-    for submission in open_submissions(home, SCHEDULER) if note else ():
-        facts = read_json(submission.manifest)
-        if facts is None:
-            give_up(submission, "Ray", ACCEPT_WITHIN)
-        elif is_lost(facts):
-            _note_all_over(submission, facts, GONE)
-        elif all(submission.is_over(task) for task in range(len(facts["tasks"]))):
-            submission.note_over(None, "all of its tasks are over")
+    if note:
+        refresh(home, NOWHERE, None)
     return {}
 
 
-def _refresh(submission: Submission, facts: dict[str, Any], names: Collection[str], is_whole: bool) -> list[str]:
-    tasks = range(len(facts["tasks"]))
-    listed = [task for task in tasks if actor_name(submission, task) in names]
-    if not is_whole:
-        if not listed or submitter_may_live(submission):
-            give_up(submission, "Ray", ACCEPT_WITHIN)
-        else:  # its submitter was killed while it started actors; the next refresh notes the missing ones
-            submission.note_job(submission.name, "the list of actors")
-        return []
-    for task in tasks:
-        if task not in listed:
-            submission.note_over(failed("node"), "Ray lost its actor", task)
-    if not listed:
-        submission.note_over(None, "all of its tasks are over")
-    return [actor_name(submission, task) for task in listed if submission.is_over(task)]
+def _job(submission: Submission, jobs: JobsClient, newest: Attempt | None) -> str:
+    """Return the id of the job of a submission's driver. It is started if there is none, or if it has ended."""
+    if newest is None:  # its submitter was killed; or the job was started after the list was made, and is found
+        return jobs.submit(submission, 1)
+    if not newest.has_ended:
+        return job_id(submission, newest.number)
+    if not tune_folder(submission, newest.number).exists():
+        submission.note_over(None, f"its driver did not start: {newest.message}")
+        raise SchedulerError(
+            f"the driver of Ray Tune did not start on the cluster: {newest.message}",
+            certain=True,
+            where=f"`ray job logs {job_id(submission, newest.number)}`",
+            fix="its nodes need this Python environment at the same path, and access to the home",
+        )
+    if newest.number >= DRIVERS:
+        reason = f"the driver of Ray Tune ended {DRIVERS} times before its trials: {newest.message}"
+        _note_all_over(submission, submission.facts(), reason)
+        return job_id(submission, newest.number)
+    return jobs.submit(submission, newest.number + 1)
 
 
-def _note_all_over(submission: Submission, facts: dict[str, Any], reason: str) -> None:
+def _note_end(submission: Submission, facts: Mapping[str, Any]) -> bool:
+    """Return True if all tasks of a submission are over, and note it."""
+    if not all(submission.is_over(task) for task in range(len(facts["tasks"]))):
+        return False
+    submission.note_over(None, "all of its tasks are over")
+    return True
+
+
+def _note_all_over(submission: Submission, facts: Mapping[str, Any], reason: str) -> None:
     for task in range(len(facts["tasks"])):
         submission.note_over(failed("node"), reason, task)
     submission.note_over(failed("node"), reason)
 
 
-def _lost_clusters() -> Callable[[dict[str, Any]], bool]:
+def _lost_clusters() -> Callable[[Mapping[str, Any]], bool]:
     """Return a function: True if the cluster of a submission is certainly gone. It tries each address once."""
     refuses = functools.cache(_refuses)
 
-    def is_lost(facts: dict[str, Any]) -> bool:
+    def is_lost(facts: Mapping[str, Any]) -> bool:
         return not identification.may_run(facts["owner"]) if facts["local"] else refuses(str(facts["address"]))
 
     return is_lost

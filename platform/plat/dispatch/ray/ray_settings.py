@@ -26,7 +26,7 @@ class RaySettings:
     threads         CPUs of each run
     gpus            GPUs of each run, or the share of one GPU
     memory          MiB of memory of each run
-    runs_per_task   number of short runs that share one actor, which executes them one after another
+    runs_per_task   number of short runs that share one trial, which executes them one after another
     elastic         the cluster starts nodes by itself: wait for resources that no node has now, instead of refusing
     refresh         seconds between two questions to Ray
     connect_within  seconds that Ray has to answer the first time, and again after it stopped answering

@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -21,6 +22,7 @@ from typing import Any
 import psutil
 
 from plat.errors import PlatError, RunError
+from plat.processes.own_process import handling
 from plat.trainer.allocation import command_on_others, require_machines
 from plat.trainer.private_ray import private_ray
 from plat.trainer.verl.cpu import ENVIRONMENT
@@ -126,7 +128,8 @@ def _ray_of_our_own(config: VerlRunConfig) -> Iterator[None]:
             reservation_of(config), ray.nodes, waits, still_coming=lambda: others is None or others.poll() is None
         )
         try:
-            yield
+            with _noticing_the_end(others):
+                yield
         except Exception as error:
             if not isinstance(error, PlatError) and _is_lost(others):
                 raise RunError("Ray, or a node of the run, was lost", failure_class="node") from error
@@ -154,6 +157,34 @@ def _other_nodes(
             process.wait(LEAVE_WITHIN)
         process.kill()
         process.wait()
+
+
+@contextmanager
+def _noticing_the_end(others: subprocess.Popen[bytes] | None) -> Iterator[None]:
+    """Raise ConnectionError in the block NOTICED_WITHIN seconds after the other nodes have ended.
+
+    Without their part of the queue of batches verl waits, without end or for many minutes.
+    """
+    if others is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    done = threading.Event()
+
+    def interrupt(number: int, frame: Any) -> None:
+        raise ConnectionError("the other nodes of the run have ended")
+
+    def watch() -> None:
+        while others.poll() is None and not done.wait(1.0):
+            pass
+        while not done.wait(NOTICED_WITHIN):
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+
+    with handling(interrupt, signal.SIGUSR1):
+        threading.Thread(target=watch, daemon=True).start()
+        try:
+            yield
+        finally:
+            done.set()
 
 
 def _is_lost(others: subprocess.Popen[bytes] | None) -> bool:

@@ -1,0 +1,112 @@
+"""Submitters and drivers of `--on ray` that are killed, on a real Ray of two nodes (marked `cluster`)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+from clusters import PYTHONPATH
+from ray_cluster import RayCluster, on_ray
+from sweep_processes import wait_for
+from toy_runs import comparable, no_step_twice, toy_run
+
+from plat.dispatch.driver import sweep
+from plat.store.coordination.submissions import Submission, newest_record
+from plat.store.home import Home
+from plat.store.run_directory.run_files import read_attempt_meta
+from plat.store.run_directory.state import run_state
+
+pytestmark = pytest.mark.cluster
+SLOW = {"iterations": 150, "sleep": 0.05, "checkpoint_every": 5}
+# The steps of a submission, before each of which its submitter is killed.
+STEPS = [
+    "fcntl.flock",  # its folder is there
+    "os.link submission.json",  # the folder is locked
+    "http.client.send POST /api/jobs",  # submission.json is there
+    "os.link job.json",  # the job is submitted
+    "http.client.send GET /api/jobs",  # job.json is there (a second refresh)
+]
+SUBMITTER = """
+import sys
+from pathlib import Path
+from step_counter import StepCounter
+from toy_runs import toy_run
+from plat.dispatch.driver import sweep
+from plat.store.home import Home
+home, point, *cluster = sys.argv[1:]
+StepCounter(home, point)
+sweep(Home(Path(home)), [toy_run(seed=seed) for seed in range(2)], on="ray", cluster=cluster)
+"""
+
+
+def starts(home: Home, runs: list) -> list[int]:
+    """How often Tune has started the task of each run, in all submissions of the home."""
+    tasks = {run.id: 0 for run in runs}
+    for folder in home.submissions.iterdir():
+        submission = Submission(folder)
+        for number, ids in enumerate(submission.tasks()):
+            if submission.starts(number).exists():
+                for run_id in ids:
+                    tasks[run_id] += len(submission.starts(number).read_text().splitlines())
+    return list(tasks.values())
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_submitter_may_be_killed_before_each_step(home: Home, ray: RayCluster, step: str) -> None:
+    """Nothing is lost, nothing is executed twice, and no start of a task is wasted."""
+    runs = [toy_run(seed=seed) for seed in range(2)]
+    environment = {**os.environ, "PYTHONPATH": PYTHONPATH}
+    command = [sys.executable, "-c", SUBMITTER, str(home.root), step, *on_ray(ray)]
+    killed = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200)
+    assert killed.returncode == -signal.SIGKILL, killed.stdout + killed.stderr
+    assert sweep(home, runs, on="ray", cluster=on_ray(ray)).counts() == {"done": 2}
+    assert all(len(home.run(run.id).attempts()) == 1 for run in runs)
+    assert starts(home, runs) == [1, 1]
+
+
+def test_a_killed_driver_is_replaced_by_the_next_command(home: Home, ray: RayCluster, tmp_path) -> None:
+    run = toy_run(seed=3, **SLOW)
+    assert sweep(home, [run], on="ray", cluster=on_ray(ray), detach=True).counts() == {"queued": 1}
+    wait_for(lambda: (run_state(home.run(run.id)).step or 0) > 6)
+    submission = newest_record(home.run(run.id)).submission
+    [driver] = drivers(submission.name)
+    driver.kill()
+    assert sweep(home, [run], on="ray", cluster=on_ray(ray)).counts() == {"done": 1}
+    attempts = home.run(run.id).attempts()
+    assert len(attempts) == 2 and read_attempt_meta(attempts[1])["restored_step"] > 0
+    assert starts(home, [run]) == [2] and no_step_twice(home.run(run.id))
+    calm = Home(tmp_path / "calm").create()
+    reference = toy_run(seed=3, iterations=150, checkpoint_every=5)
+    assert sweep(calm, [reference], 1).counts() == {"done": 1}
+    ours, theirs = comparable(home.run(run.id)), comparable(calm.run(reference.id))
+    assert all(ours[part] == theirs[part] for part in ("metrics", "tables", "checkpoint"))
+
+
+def drivers(name: str) -> list[psutil.Process]:
+    """The processes that hold the Tuner of a submission (not the shells that started them)."""
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        line = process.info["cmdline"] or []
+        if "plat.dispatch.ray.driver" in line and any(name in word for word in line):
+            found.append(process)
+    return found
+
+
+def test_tune_s_own_tools_see_the_evaluations(home: Home, ray: RayCluster) -> None:
+    from ray import tune
+
+    run = toy_run(seed=4)
+    assert sweep(home, [run], on="ray", cluster=on_ray(ray)).counts() == {"done": 1}
+    submission = newest_record(home.run(run.id)).submission
+    folder = home.root / "ray" / f"{submission.name}-1"
+    until = time.monotonic() + 60
+    while drivers(submission.name):
+        assert time.monotonic() < until
+        time.sleep(0.2)
+    frame = tune.ExperimentAnalysis(str(folder)).dataframe()
+    assert list(frame["step"]) == [6] and list(frame["run"]) == [run.id]
