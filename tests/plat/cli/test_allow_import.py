@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from beside import trainer_text
 
-from plat.dispatch.ray.ray_dispatcher import INHERITED
+from plat.dispatch.ray.jobs import INHERITED
 from plat.store.home import Home
 from plat.trainer.code_folders import FOLDERS
 from plat.trainer.plugins import ALLOW_IMPORT

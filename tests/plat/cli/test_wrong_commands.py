@@ -42,7 +42,7 @@ COMMANDS = [
     ("sweep {file} cluster=lab", "add --on slurm"),
     ("sweep {file} cluster.gpus=1.5", "two runs share one"),
     ("sweep {file} --on slurm cluster=nosuch", "no cluster profile 'nosuch'"),
-    ("sweep {file} --on slurm cluster.partiton=x", "did you mean 'partition'?"),
+    ("sweep {file} --on slurm cluster.slurm_partiton=x", "did you mean 'slurm_partition'?"),
     ("sweep {file} --store mysqll://host/db", "did you mean 'mysql'?"),
     ("sweep {file} --notify", "requires an argument"),
     ("sweep {search}", "plat tune {search}"),

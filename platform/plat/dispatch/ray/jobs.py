@@ -112,6 +112,8 @@ class JobsClient:
         except queue.Empty:
             answer, error = None, TimeoutError(f"no answer within {within:.0f} s")
         if error is not None:
+            if isinstance(error, ConnectionError) and "any running Ray" in str(error):
+                raise SchedulerError(f"no Ray cluster answers at {AUTO}: there is none here", fix=_START_ONE) from error
             what = f"Ray's Jobs API does not answer: {type(error).__name__}: {' '.join(str(error).split())}"
             raise SchedulerError(what[:600], where=self._where, fix=_NO_JOBS) from error
         return answer  # type: ignore[return-value]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -68,7 +69,9 @@ def offline(project: Path) -> Callable[[list[tuple[dict[str, Any], list[dict[str
     pytest.importorskip("wandb")
 
     def write(runs: list[tuple[dict[str, Any], list[dict[str, Any]]]]) -> None:
-        given = json.dumps(runs)
-        subprocess.run([sys.executable, "-c", OFFLINE], input=given, text=True, check=True, capture_output=True)
+        # without the service and the folder of another test's wandb in this process
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("WANDB_")}
+        command = [sys.executable, "-c", OFFLINE]
+        subprocess.run(command, input=json.dumps(runs), text=True, check=True, capture_output=True, env=clean)
 
     return write
