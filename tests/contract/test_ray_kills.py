@@ -6,7 +6,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from pathlib import Path
 
 import psutil
 import pytest
@@ -18,7 +20,7 @@ from toy_runs import comparable, no_step_twice, toy_run
 from plat.dispatch.driver import sweep
 from plat.store.coordination.submissions import Submission, newest_record
 from plat.store.home import Home
-from plat.store.run_directory.run_files import read_attempt_meta
+from plat.store.run_directory.run_files import read_attempt_meta, read_outcome
 from plat.store.run_directory.state import run_state
 
 pytestmark = pytest.mark.cluster
@@ -110,3 +112,53 @@ def test_tune_s_own_tools_see_the_evaluations(home: Home, ray: RayCluster) -> No
         time.sleep(0.2)
     frame = tune.ExperimentAnalysis(str(folder)).dataframe()
     assert list(frame["step"]) == [6] and list(frame["run"]) == [run.id]
+
+
+@pytest.mark.parametrize("count", [10, pytest.param(200, marks=pytest.mark.chaos)])
+def test_runs_whose_nodes_are_killed_give_what_undisturbed_ones_give(home: Home, tmp_path: Path, count: int) -> None:
+    """Nodes with runs are killed again and again, and replaced; every run is executed to its end once."""
+    shape = {"iterations": 60, "checkpoint_every": 5}
+    runs = [toy_run(seed=seed, sleep=0.1, **shape) for seed in range(count)]
+    references = [toy_run(seed=seed, **shape) for seed in range(count)]
+    calm = Home(tmp_path / "calm").create()
+    assert sweep(calm, references, 2).counts() == {"done": count}
+    cluster = RayCluster()
+    try:
+        killer = NodeKiller(cluster, pause=5.0)
+        killer.start()
+        try:
+            report = sweep(home, runs, on="ray", cluster=(*on_ray(cluster), "cluster.runs_per_task=2"))
+        finally:
+            killer.stop()
+    finally:
+        cluster.down()
+    assert report.counts() == {"done": count}, [end for end in report.ends.values() if end.state != "done"]
+    assert killer.killed
+    for run, reference in zip(runs, references, strict=True):
+        ours, theirs = comparable(home.run(run.id)), comparable(calm.run(reference.id))
+        assert all(ours[part] == theirs[part] for part in ("metrics", "tables", "checkpoint"))
+        assert no_step_twice(home.run(run.id))
+        ends = [read_outcome(attempt) or {} for attempt in home.run(run.id).attempts()]
+        assert [end.get("outcome") for end in ends].count("finished") == 1
+
+
+class NodeKiller(threading.Thread):
+    """Kill the newest node of a cluster every `pause` seconds, after another one has joined."""
+
+    def __init__(self, cluster: RayCluster, pause: float) -> None:
+        super().__init__()
+        self.killed = 0
+        self._cluster = cluster
+        self._pause = pause
+        self._stopped = threading.Event()
+
+    def run(self) -> None:
+        newest = 1
+        while not self._stopped.wait(self._pause):
+            joined = self._cluster.add_node(2)
+            self._cluster.kill_node(newest)
+            newest, self.killed = joined, self.killed + 1
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self.join()
