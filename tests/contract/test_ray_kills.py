@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 from clusters import PYTHONPATH
-from ray_cluster import RayCluster, on_ray
+from ray_cluster import ENVIRONMENT, RayCluster, on_ray
 from sweep_processes import wait_for
 from toy_runs import comparable, no_step_twice, toy_run
 
@@ -114,9 +114,14 @@ def test_tune_s_own_tools_see_the_evaluations(home: Home, ray: RayCluster) -> No
     assert list(frame["step"]) == [6] and list(frame["run"]) == [run.id]
 
 
-@pytest.mark.parametrize("count", [10, pytest.param(200, marks=pytest.mark.chaos)])
-def test_runs_whose_nodes_are_killed_give_what_undisturbed_ones_give(home: Home, tmp_path: Path, count: int) -> None:
+@pytest.mark.chaos  # three minutes for ten
+@pytest.mark.parametrize("count", [10, 200])
+def test_runs_whose_nodes_are_killed_give_what_undisturbed_ones_give(
+    home: Home, tmp_path: Path, tasks_find_the_toy: None, monkeypatch, count: int
+) -> None:
     """Nodes with runs are killed again and again, and replaced; every run is executed to its end once."""
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
     shape = {"iterations": 60, "checkpoint_every": 5}
     runs = [toy_run(seed=seed, sleep=0.1, **shape) for seed in range(count)]
     references = [toy_run(seed=seed, **shape) for seed in range(count)]
