@@ -25,7 +25,7 @@ from plat.store.run_directory.state import run_state
 
 pytestmark = pytest.mark.cluster
 SLOW = {"iterations": 150, "sleep": 0.05, "checkpoint_every": 5}
-# The steps of a submission, before each of which its submitter is killed.
+# The steps of a submission. A test kills the submitter before each of them.
 STEPS = [
     "fcntl.flock",  # its folder is there
     "os.link submission.json",  # the folder is locked

@@ -103,7 +103,7 @@ def test_several_nodes_must_each_have_what_a_part_of_the_run_needs():
 
 
 class Jobs:
-    """A Jobs API that knows these attempts, by the name of the submission, and remembers what it is told to start."""
+    """A Jobs API with these attempts, by the name of the submission. It records what it is told to start."""
 
     def __init__(self, **attempts):
         self.known, self.started = attempts, []

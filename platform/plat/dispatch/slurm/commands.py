@@ -97,7 +97,7 @@ class Slurm:
     def default_minutes(self, partition: str = "") -> int:
         """Return the time limit of a job that states none in this partition ("": the site's default); 0 for no limit.
 
-        submitit always states a limit: five minutes, unless it is told another.
+        submitit always requests a time limit. Its default is five minutes.
         """
         listed = self._ask("scontrol", "--oneliner", "show", "partition", *([partition] if partition else []))
         lines = [dict(re.findall(r"(\w+)=(\S*)", line)) for line in listed.splitlines() if line.strip()]

@@ -180,8 +180,8 @@ def _answer_of_sbatch(
 ) -> Sequence[Job[Any]]:
     """Return the jobs that submitit submits. Raises SchedulerError if sbatch fails, or takes more than `timeout` s.
 
-    The call has a thread of its own, which goes on after `timeout`: submitit sets no time limit. sbatch inherits the
-    signals that the thread blocks, so Ctrl-C does not end it half done.
+    submitit sets no time limit, so the call runs in its own thread, which continues after `timeout`. sbatch inherits
+    the signals that the thread blocks. Ctrl-C therefore does not interrupt it.
     """
     answer: list[Sequence[Job[Any]]] = []
     errors: list[Exception] = []

@@ -9,44 +9,17 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from script_runs import experiment, runs_of
 
 from plat.spec.expansion.experiment import load_experiments
 from plat.store.home import Home
-from plat.store.run_directory.paths import RunPaths
 from plat.trainer.script.config import ScriptRunConfig
 from plat.trainer.script.source_files import source_files
 from plat.trainer.script.spec import SPEC
 
 Verb = Callable[..., tuple[int, str, str]]
-
-COUNTS = """
-import json, os, pathlib, signal, sys, time
-kept = pathlib.Path(os.environ["PLAT_CHECKPOINT_DIR"], "step.txt")
-first = int(kept.read_text()) + 1 if kept.exists() else 1
-for step in range(first, 9):
-    print(json.dumps({"step": step, "loss": 1 / step, "seed": int(os.environ["PLAT_SEED"])}))
-    kept.write_text(str(step))
-    time.sleep(0.15)
-    if step == 6 and first == 1 and "--crash" in sys.argv:
-        time.sleep(1)
-        os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
-def experiment(folder: Path, command: str, *lines: str, **axes: Any) -> Path:
-    path = folder / "mine.yaml"
-    matrix = "".join(f"  {name}: {json.dumps(values)}\n" for name, values in {"seed": [0], **axes}.items())
-    base = "".join(f"  {line}\n" for line in ("trainer: script", f"script.command: {json.dumps(command)}", *lines))
-    path.write_text(f"title: My script\nbase:\n{base}matrix:\n{matrix}")
-    return path
-
-
-def runs_of(folder: Path) -> list[RunPaths]:
-    home = Home(folder / "plat-home")
-    return [home.run(run_id) for run_id in home.run_ids()]
 
 
 def test_a_changed_file_makes_new_runs_and_is_named(plat: Verb, project: Path) -> None:
