@@ -25,6 +25,7 @@ from plat.dispatch.driver import sweep
 from plat.errors import CheckpointError
 from plat.runner.execution import execute
 from plat.spec.expansion.experiment import build_run, config_object, load_experiments
+from plat.store.coordination import submissions
 from plat.store.coordination.submissions import open_submissions
 from plat.store.home import Home
 from plat.store.run_directory.creation import create
@@ -133,8 +134,10 @@ def restored(whole, monkeypatch):
 
 
 def restore(folder):
+    """The home as it was. What this process knows of its submissions, by inode, may not outlive the old files."""
     shutil.rmtree(folder / "home")
     shutil.copytree(folder / "kept", folder / "home")
+    submissions._KNOWN.clear()
 
 
 def shown(plat, folder):
