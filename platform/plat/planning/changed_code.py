@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from plat.errors import HomeError
 from plat.spec.composition.schema import schema_of, select
+from plat.spec.composition.trainer_calls import checked_call
 from plat.spec.expansion.experiment import Run, config_object
 from plat.spec.expansion.run import same_results
 from plat.spec.identity.run_code import named_code, run_code
@@ -19,8 +20,6 @@ from plat.store.run_directory.paths import RunPaths
 from plat.store.run_directory.run_files import config_hash, load_config, load_meta
 from plat.trainer.finding import find_trainer
 from plat.trainer.plugin_code import FILES, TRAINER, PluginCode
-from plat.trainer.script.command import shared_outputs
-from plat.trainer.script.source_files import mentions_seed, shares_folder_of_hydra
 from plat.units import are, counted, were
 from plat.words.states import RunStatus
 
@@ -134,20 +133,16 @@ def without_files(runs: Iterable[Run]) -> list[str]:
 
 
 def doubts(runs: Iterable[Run]) -> list[str]:
-    """Return lines about runs of one script that write the same file, or whose seeds nothing mentions."""
-    scripts = [run for run in runs if run.trainer == "script"]
-    if len(scripts) < 2:
-        return []
-    config = config_object(scripts[0], find_trainer("script"))
-    lines = [f"all runs write {text}: put {{plat.run_dir}}/ before it" for text in shared_outputs(config.script)]
-    if shares_folder_of_hydra(config):
-        lines.append(
-            "runs that start in the same second share Hydra's folder: add hydra.run.dir={plat.run_dir} to the command"
-        )
-    if len({run.config["seed"] for run in scripts}) > 1 and not mentions_seed(config):
-        lines.append(
-            "the command passes no {seed}, and no file of the script reads PLAT_SEED: its runs differ by chance alone"
-        )
+    """Return what the trainers say about several runs of them (`TrainerSpec.doubts`)."""
+    of_trainer: dict[str, list[Run]] = {}
+    for run in runs:
+        of_trainer.setdefault(run.trainer, []).append(run)
+    lines: list[str] = []
+    for trainer, own in of_trainer.items():
+        spec = find_trainer(trainer)
+        if spec.doubts is not None and len(own) > 1:
+            seeds = {run.config.get("seed") for run in own}
+            lines += checked_call(spec, "doubts")(config_object(own[0], spec), len(seeds))
     return lines
 
 

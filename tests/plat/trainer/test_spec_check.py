@@ -65,6 +65,7 @@ RETURNS: dict[str, tuple[Any, ...]] = {  # what a function must not give back
     "source_files": (None, {"a": 1}),
     "headline": ("", 3),
     "needs": (None, ["a server"]),
+    "doubts": ("x", None, [1]),
     **dict.fromkeys(("load", "load_prepare", "load_evaluate", "load_check"), (None, "x")),
 }
 

@@ -129,8 +129,14 @@ def _is_size(value: Any) -> bool:
     return _is_count(value) or (isinstance(value, float) and math.isfinite(value) and value >= 0)
 
 
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(line, str) for line in value)
+
+
 EVALUATION = "load_evaluate()"
 _OF_ITS_CONFIG = ("validate", "less_memory")
+
+
 _FUNCTION = (callable, "a function")
 _RETURNS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "fingerprint": (_is_facts, "a dict of facts that JSON can hold"),
@@ -142,6 +148,7 @@ _RETURNS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "iterations": (lambda value: value is None or _is_count(value), "a whole number >= 0, or None"),
     "disk_bytes": (_is_size, "a number of bytes >= 0"),
     "check_machine": (lambda value: True, "None"),
+    "doubts": (_is_texts, "a list of texts"),
     "needs": (_is_needs, "a list of plat_envs.api.Need"),
     **dict.fromkeys(("load", "load_prepare", "load_evaluate", "load_check"), _FUNCTION),
     EVALUATION: (_is_facts, "a dict of results that JSON can hold"),

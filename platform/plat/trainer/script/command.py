@@ -8,7 +8,6 @@ import shlex
 import shutil
 import sys
 from collections.abc import Mapping
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -130,13 +129,6 @@ def search_path(script: ScriptConfig) -> str:
     """Return PATH of the command: it begins with the folder of its Python, which `bash -c 'python ...'` then finds."""
     first, path = os.path.dirname(interpreter(script)), os.environ.get("PATH", os.defpath)
     return path if not first or path.split(os.pathsep)[0] == first else f"{first}{os.pathsep}{path}"
-
-
-def shared_outputs(script: ScriptConfig) -> list[str]:
-    """Return the options of the command that name an output without a placeholder, such as `--out results.csv`."""
-    words = [part for word in words_of(script) for part in (word.split("=", 1) if word.startswith("--") else [word])]
-    pairs = [(name, text) for name, text in pairwise(words) if OUTPUT.fullmatch(name)]
-    return [f"{name} {text}" for name, text in pairs if "{" not in text and not text.startswith("-")]
 
 
 def is_read_anew(config: ScriptRunConfig) -> bool:

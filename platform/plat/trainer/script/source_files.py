@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import sys
 import time
@@ -14,7 +13,7 @@ from typing import NamedTuple
 from plat.errors import SpecError
 from plat.trainer.plugin_code import NamedFiles, imported_files, imported_names, imported_paths, installed_versions
 from plat.trainer.python_code import code_hash
-from plat.trainer.script.command import interpreter, placeholders
+from plat.trainer.script.command import interpreter
 from plat.trainer.script.config import ScriptConfig, ScriptRunConfig
 from plat.trainer.script.file_hashes import file_hash
 from plat.trainer.script.named_files import FUNCTION_MODULE, MODULES, NamedFile, files_of, named_files
@@ -66,23 +65,6 @@ def followed_files(config: ScriptRunConfig) -> tuple[dict[Path, str], frozenset[
     found = _found(config.script, Path(config.script.folder), tuple(named_files(config)))
     packages = {path: digest for name in sorted(found.outside) for path, digest in imported_paths(name).items()}
     return found.files | packages, found.listed
-
-
-def mentions_seed(config: ScriptRunConfig) -> bool:
-    """Return True if the command passes the seed, or a followed file may read it; also if no file is followed."""
-    if config.script.function or {"seed", "plat.seed", "config", "plat.config"} & set(placeholders(config.script)):
-        return True
-    files = [path for path in followed_files(config)[0] if path.stat().st_size < LIMIT]
-    return not files or any(re.search(rb"PLAT_(SEED|CONFIG)", path.read_bytes()) for path in files)
-
-
-def shares_folder_of_hydra(config: ScriptRunConfig) -> bool:
-    """Return True if the command is a Hydra app whose folder, outputs/DATE/TIME, two runs may have in common."""
-    if config.script.own_folder or re.search(r"hydra\.(run|sweep)\.dir", str(config.script.command)):
-        return False
-    texts = [path.read_bytes() for path in followed_files(config)[0] if path.stat().st_size < LIMIT]
-    is_app = any(re.search(rb"^@hydra\.main\b", text, re.MULTILINE) for text in texts)
-    return is_app and not any(re.search(rb"^hydra:|^  dir:", text, re.MULTILINE) for text in texts)
 
 
 def hash_of(path: Path) -> str:

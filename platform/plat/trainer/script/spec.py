@@ -22,6 +22,7 @@ from plat.trainer.script.command import (
     words_of,
 )
 from plat.trainer.script.config import KINDS, TENSORBOARD, TO_FILL_IN, WANDB, ScriptRunConfig, sources_of
+from plat.trainer.script.doubts import doubts
 from plat.trainer.script.readers.patterns import compiled
 from plat.trainer.script.source_files import source_files
 
@@ -114,6 +115,7 @@ SPEC = TrainerSpec(
     fingerprint=_fingerprint,
     source_files=source_files,
     snapshots=snapshot,
+    doubts=doubts,
     check_machine=_check_machine,
     operational_keys=(
         "script.folder",
