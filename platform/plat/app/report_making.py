@@ -177,13 +177,14 @@ class Tolerant:
         self.failed: list[PlatError] = []
 
     def call(self, function: Callable[..., T], *arguments: Any) -> T | None:
-        """Return the result of the function. If it raises a PlatError, print or log it, keep it, and return None."""
+        """Return the result of the function. If it raises a PlatError, tell it once, keep it, and return None."""
         try:
             return function(*arguments)
         except PlatError as error:
             if not self.several:
                 raise
-            tell(error.render())
+            if error.render() not in [earlier.render() for earlier in self.failed]:
+                tell(error.render())
             self.failed.append(error)
             return None
 

@@ -79,6 +79,12 @@ def test_claims_without_a_file_are_those_of_the_folder(plat, files, tmp_path, mo
     assert code == 3 and "wrong.yaml:2:1" in err and "2 claims: " in out
 
 
+def test_an_error_of_all_files_is_said_once(plat, files, tmp_path):
+    first, second, _ = files
+    code, out, err = plat("claims", first, second, "--home", tmp_path / "new")
+    assert (code, out) == (3, "") and err.count("there is no store yet") == 1
+
+
 PAPER = """
 title: A paper
 claims:

@@ -68,7 +68,7 @@ def claims(
     if as_json:
         print_json({"claims": verdicts_as_json(lines, claimed)})
     elif not lines:
-        print("these files claim nothing")
+        print("" if tolerant.failed else "these files claim nothing\n", end="")
     elif tolerant.several:
         print(as_list(lines, [] if files else claimed))
     else:
