@@ -15,6 +15,7 @@ from plat.store.run_directory.run_files import load_meta
 from plat.suggest import nearest
 
 MLFLOW_ID = re.compile("[0-9a-f]{32}")
+MOST_NAMED = 8  # runs in a message
 UNKNOWN = "plat run, with the options that it was started with"
 
 
@@ -51,7 +52,7 @@ def find_run(home: Home, text: str) -> RunPaths:
     if len(hits) == 1:
         return home.run(hits[0])
     if hits:
-        instead = f"one of: {', '.join(hits[:8])}"
+        instead = f"one of: {', '.join(hits[:MOST_NAMED])}"
         raise SpecError(f"{text!r} is the beginning of {len(hits)} runs", where=str(home.runs), fix=instead)
     if MLFLOW_ID.fullmatch(text) and home.root.exists():
         from plat.store.mlflow.mlflow_client import plat_id
@@ -60,8 +61,8 @@ def find_run(home: Home, text: str) -> RunPaths:
         if found is not None and home.run(found).root.exists():
             return home.run(found)
     names = [name for run_id in home.run_ids() if (name := run_name(home.run(run_id)))]
-    near = nearest(text, names, cutoff=0.3)
-    fix = f"did you mean {near}?" if near else "`plat status` lists the runs of this home"
+    meant = [name for name in names if name.startswith(text)][:MOST_NAMED] or [nearest(text, names, cutoff=0.3) or ""]
+    fix = f"did you mean {', '.join(meant)}?" if meant[0] else "`plat status` lists the runs of this home"
     raise SpecError(f"no run {text!r}", where=str(home.runs), fix=fix)
 
 

@@ -94,6 +94,9 @@ def test_retry_takes_the_name_or_the_id_of_a_run(plat, spec, home, toy):
         assert code == 3 and out.count("started") == 1, arguments
     code, _, err = plat("retry", "nothing")
     assert code == 2 and "no run 'nothing'" in err
+    code, _, err = plat("why", "wild-s0")
+    meant = [name for name in (first["name"], second["name"]) if name.startswith("wild")]
+    assert code == 2 and f"did you mean {', '.join(meant)}?" in err and "climber" not in err
 
 
 def test_what_goes_on_with_a_cancelled_run_is_no_retry(plat, executed):
@@ -115,6 +118,10 @@ def test_what_goes_on_with_a_cancelled_run_is_no_retry(plat, executed):
             assert conclude(SweepReport({state: ended[state] for state in states})) == 3
         assert ("plat retry" in err.getvalue()) == retried
         assert ("next `plat sweep` resumes" in err.getvalue()) == ("interrupted" in states)
+    refused = RunEnd(read_run(run), "missing", "refused", "it asks for 4 GPUs")
+    with contextlib.redirect_stderr(err := io.StringIO()):
+        assert conclude(SweepReport({"refused": refused})) == 3
+    assert "nothing was started: change what was refused" in err.getvalue() and "resumes" not in err.getvalue()
 
 
 def test_why_says_of_an_attempt_that_goes_on_that_it_does(plat, executed):

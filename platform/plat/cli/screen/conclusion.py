@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from plat.app.messages import stage
 from plat.characters import without_numbers
 from plat.cli.screen.table import first_rows
+from plat.dispatch.dispatcher import REFUSED
 from plat.units import are, counted
 from plat.words.outcomes import CANCELLED
 from plat.words.states import RunStatus
@@ -67,6 +68,8 @@ def _kinds(bad: Sequence[RunEnd]) -> list[tuple[str, str, str]]:
 
 def _how_to_go_on(bad: Sequence[RunEnd], verb: str) -> list[str]:
     """Return the commands that continue unfinished runs, which differ between failed and stopped runs."""
+    if all(end.outcome == REFUSED for end in bad):
+        return ["nothing was started: change what was refused, then give the command again"]
     states = {end.state for end in bad}
     lines = ["`plat logs RUN` shows what a run said, `plat retry` tries again"] if RunStatus.FAILED in states else []
     if states & {RunStatus.INTERRUPTED, RunStatus.MISSING}:
