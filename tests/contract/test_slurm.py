@@ -108,6 +108,27 @@ def test_what_slurm_refuses_is_said_and_nothing_is_left_behind(home, fake):
     assert follow(home, runs).counts() == {"done": 2}
 
 
+def test_a_partition_that_is_not_there_is_refused_and_several_may_be_named(home, fake):
+    run = toy_run()
+    report = follow(home, [run], "cluster.slurm_partition=low,nope")
+    assert report.counts() == {"missing": 1}
+    assert "there is no partition 'nope' on this cluster, only low, high" in report.ends[run.id].reason
+    assert follow(home, [run], "cluster.slurm_partition=low,high").counts() == {"done": 1}
+    submission = newest_record(home.run(run.id)).submission
+    assert submission.facts()["minutes"] == 30
+
+
+def test_variables_of_sbatch_and_of_a_task_do_not_reach_the_job(home, fake, monkeypatch):
+    """The command may itself be given in a task of an array."""
+    variables = {"SBATCH_JOB_NAME": "mine", "SLURM_ARRAY_JOB_ID": "77", "SLURM_ARRAY_TASK_ID": "3"}
+    for name, value in {**variables, "SLURM_RESTART_COUNT": "4"}.items():
+        monkeypatch.setenv(name, value)
+    fake.set(max_array_size=0)  # a site without arrays
+    report = follow(home, [toy_run()])
+    assert report.counts() == {"done": 1}, report.ends
+    assert os.environ["SLURM_ARRAY_JOB_ID"] == "77"
+
+
 def test_a_question_that_is_not_answered_concludes_nothing(home, fake):
     fake.set(slots=0)
     run = toy_run()

@@ -32,7 +32,7 @@ class Commands:
         span, _, parallel = options.get("array", "").partition("%")
         first, _, last = span.partition("-")
         count = int(last) - int(first) + 1 if last else 1
-        if count > self.max_array_size:
+        if "array" in options and count > self.max_array_size:
             return {"code": 1, "error": "sbatch: error: Batch job submission failed: Invalid job array specification"}
         self._number += 1
         job = Job(
@@ -95,8 +95,8 @@ class Commands:
             facts = {"ClusterName": "fake", "MaxArraySize": self.max_array_size, "PrivateData": private}
             return {"code": 0, "out": "".join(f"{name:<24}= {value}\n" for name, value in facts.items())}
         if "partition" in arguments:
-            line = "PartitionName=low Default=YES DefaultTime=NONE MaxTime=UNLIMITED\n"
-            return {"code": 0, "out": line}
+            low = "PartitionName=low Default=YES DefaultTime=NONE MaxTime=UNLIMITED\n"
+            return {"code": 0, "out": f"{low}PartitionName=high Default=NO DefaultTime=00:30:00 MaxTime=UNLIMITED\n"}
         if arguments[0] == "requeue":
             for element in self.cluster.named(arguments[1:]):
                 self.cluster.end(element, "PENDING")

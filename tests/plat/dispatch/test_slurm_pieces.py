@@ -52,6 +52,9 @@ def test_the_template_explains_every_option_and_gives_its_default():
     ("text", "what", "place", "fix"),
     [
         ("slurm_partiton: gpu\n", "submitit: Unknown argument 'partiton'", ":1:1", "did you mean 'slurm_partition'"),
+        ("slurm_name: mine\n", "plat sets submitit's parameter 'slurm_name' itself", ":1:1", "leave it out"),
+        ("slurm_additional_parameters: {job_name: mine}\n", "sbatch's option 'job_name' itself", ":1:", "leave it out"),
+        ("options: {time: 5}\n", "sbatch's option 'time' itself", ":1:", "timeout_min"),
         ("partiton: gpu\n", "unknown option 'partiton'", ":1:1", "did you mean 'slurm_partition'"),
         ("slurm_comment: mine\n", "plat sets submitit's parameter 'slurm_comment' itself", ":1:1", "leave it out"),
         ("time: 5\ntimeout_min: 6\n", "time and timeout_min are two names of one setting", ":2:1", "timeout_min"),

@@ -33,8 +33,8 @@ def conclude(report: SweepReport, verb: str = "sweep") -> int:
         fix = "`plat status` and `plat report` show the state and the results; the same command submits the other runs"
         print(fix)
     if report.interrupted:
-        done = len(report.ends) - len(bad)
-        rest = "; the same command resumes from here" if bad else ""
+        done = sum(end.state == RunStatus.DONE for end in report.ends.values())
+        rest = "; the same command resumes from here" if done < len(report.ends) else ""
         print(f"interrupted: {done} of {total} {are(done)} done{rest}")
     elif bad:
         print(f"\n{len(bad)} of {total} {are(len(bad))} not done:", file=sys.stderr)

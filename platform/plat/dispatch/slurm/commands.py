@@ -91,19 +91,27 @@ class Slurm:
             size = facts.get("MaxArraySize", "")
             hides_jobs = "jobs" in facts.get("PrivateData", "")
             name = facts.get("ClusterName", "") or "slurm"
-            self._site = Site(name, int(size) if size.isdigit() else 1001, hides_jobs)
+            self._site = Site(name, max(1, int(size)) if size.isdigit() else 1001, hides_jobs)
         return self._site
 
     def default_minutes(self, partition: str = "") -> int:
         """Return the time limit of a job that states none in this partition ("": the site's default); 0 for no limit.
 
-        submitit always requests a time limit. Its default is five minutes.
+        Of several partitions ("low,high") it is the shortest limit. submitit always requests one, by default five
+        minutes. Raises a certain SchedulerError if there is no such partition.
         """
-        listed = self._ask("scontrol", "--oneliner", "show", "partition", *([partition] if partition else []))
+        listed = self._ask("scontrol", "--all", "--oneliner", "show", "partition")
         lines = [dict(re.findall(r"(\w+)=(\S*)", line)) for line in listed.splitlines() if line.strip()]
-        chosen = next((line for line in lines if partition or line.get("Default") == "YES"), {})
-        stated = chosen.get("DefaultTime", "NONE")
-        return minutes_of(chosen.get("MaxTime", "UNLIMITED") if stated == "NONE" else stated)
+        known = {line.get("PartitionName", ""): line for line in lines}
+        if absent := [name for name in partition.split(",") if partition and name not in known]:
+            what = f"slurm_partition: there is no partition {absent[0]!r} on this cluster, only {', '.join(known)}"
+            raise SchedulerError(what, certain=True)
+        chosen = [known[name] for name in partition.split(",") if partition]
+        limits = []
+        for line in chosen or [line for line in lines if line.get("Default") == "YES"]:
+            stated = line.get("DefaultTime", "NONE")
+            limits.append(minutes_of(line.get("MaxTime", "UNLIMITED") if stated == "NONE" else stated))
+        return min(filter(None, limits), default=0)
 
     def tasks(self, names: Sequence[str]) -> list[ListedTask]:
         """Return every task of the jobs with these names that SLURM still knows, including recently ended ones."""

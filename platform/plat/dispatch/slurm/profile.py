@@ -55,9 +55,17 @@ OLD = {
 SECOND = {"slurm_time": "timeout_min", "slurm_mem": "mem_gb", "slurm_nodes": "nodes"}
 SECOND |= {"slurm_cpus_per_task": "cpus_per_task", "slurm_gpus_per_node": "gpus_per_node"}
 NAMES = OLD | SECOND
-# Parameters of submitit that plat sets, or that it excludes: a run is one process.
-OF_PLAT = ["name", "slurm_job_name", "slurm_comment", "slurm_use_srun", "stderr_to_stdout", "slurm_stderr_to_stdout"]
-OF_PLAT += ["tasks_per_node", "slurm_ntasks_per_node", "slurm_srun_args", "slurm_teardown"]
+# Options of sbatch and parameters of submitit that plat sets, or that it excludes: a run is one process.
+OPTIONS_OF_PLAT = ("job-name", "array", "output", "error", "open-mode", "signal", "time", "requeue", "no-requeue")
+OF_PLAT = ["name", "slurm_name", "slurm_job_name", "slurm_comment", "slurm_use_srun", "stderr_to_stdout"]
+OF_PLAT += [
+    "slurm_stderr_to_stdout",
+    "tasks_per_node",
+    "slurm_tasks_per_node",
+    "slurm_ntasks_per_node",
+    "slurm_srun_args",
+    "slurm_teardown",
+]
 
 
 @dataclass(frozen=True)
@@ -273,6 +281,16 @@ def _named_texts(key: str, value: Any) -> dict[str, str]:
     raise _wrong(key, value, "a mapping of names to texts")
 
 
+def _additional(key: str, value: Any) -> dict[str, str]:
+    """Return the further options of sbatch. Raises SpecError for one that plat sets, or has a parameter for."""
+    options = _named_texts(key, value)
+    for name in options:
+        if (option := name.replace("_", "-")) in OPTIONS_OF_PLAT:
+            fix = "write timeout_min: 90 in the profile" if option == "time" else "leave it out of the profile"
+            raise SpecError(f"{key}: plat sets sbatch's option {name!r} itself", fix=fix)
+    return options
+
+
 def _models(key: str, value: Any) -> dict[str, dict[str, Any]]:
     if not isinstance(value, dict) or not all(isinstance(item, dict) for item in value.values()):
         raise _wrong(key, value, "a mapping of models to the options that are different for them")
@@ -295,6 +313,7 @@ OPTIONS: dict[str, Callable[[str, Any], Any]] = {
     "runs_at_once": lambda key, value: max(1, _count(key, value)),
     "timeout_min": _minutes,
     "mem_gb": _memory,
+    "slurm_additional_parameters": _additional,
     "models": _models,
 }
 for _own in ("name", "further", "old_names"):  # fields that no option sets

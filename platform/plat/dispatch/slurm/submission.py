@@ -37,6 +37,11 @@ if TYPE_CHECKING:
 
 SCHEDULER = "slurm"
 NO_LIMIT = 10**6  # time limits that submitit lets a job meet: plat decides when to give up (`run_task.Stops`)
+# Variables with which sbatch would overrule plat's options, or by which a job would take itself for the array task in
+# which the command was given.
+_OVERRULING = ("JOB_NAME", "ARRAY_INX", "OUTPUT", "ERROR", "OPEN_MODE", "SIGNAL", "TIMELIMIT", "REQUEUE", "NO_REQUEUE")
+_OF_A_TASK = ("ARRAY_JOB_ID", "ARRAY_TASK_ID", "ARRAY_TASK_COUNT", "ARRAY_TASK_MAX", "ARRAY_TASK_MIN", "RESTART_COUNT")
+NOT_FOR_SBATCH = tuple(f"SBATCH_{name}" for name in _OVERRULING) + tuple(f"SLURM_{name}" for name in _OF_A_TASK)
 OF_THE_SUBMITTER = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
@@ -181,7 +186,7 @@ def _answer_of_sbatch(
     """Return the jobs that submitit submits. Raises SchedulerError if sbatch fails, or takes more than `timeout` s.
 
     submitit sets no time limit, so the call runs in its own thread, which continues after `timeout`. sbatch inherits
-    the signals that the thread blocks. Ctrl-C therefore does not interrupt it.
+    the signals that the thread blocks. Ctrl-C therefore does not interrupt it. The variables NOT_FOR_SBATCH are absent.
     """
     answer: list[Sequence[Job[Any]]] = []
     errors: list[Exception] = []
@@ -194,9 +199,13 @@ def _answer_of_sbatch(
             errors.append(error)
 
     thread = threading.Thread(target=submit_array, daemon=True)
-    with contextlib.redirect_stderr(io.StringIO()):  # submitit prints what sbatch says
-        thread.start()
-        thread.join(timeout)
+    kept = {name: os.environ.pop(name) for name in NOT_FOR_SBATCH if name in os.environ}
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):  # submitit prints what sbatch says
+            thread.start()
+            thread.join(timeout)
+    finally:
+        os.environ.update(kept)
     if answer:
         return answer[0]
     if not errors:
