@@ -16,6 +16,7 @@ from toy_runs import comparable, no_step_twice, toy_run
 from plat.dispatch.dispatcher import SchedulerError
 from plat.dispatch.dispatcher_spec import OVER
 from plat.dispatch.driver import sweep
+from plat.dispatch.schedulers import cancel_runs
 from plat.dispatch.slurm.commands import Slurm
 from plat.dispatch.slurm.slurm_refresh import ask, refresh, task_states
 from plat.store.coordination.submissions import newest_record, open_submissions
@@ -116,6 +117,20 @@ def test_a_partition_that_is_not_there_is_refused_and_several_may_be_named(home,
     assert follow(home, [run], "cluster.slurm_partition=low,high").counts() == {"done": 1}
     submission = newest_record(home.run(run.id)).submission
     assert submission.facts()["minutes"] == 30
+
+
+def test_another_cluster_neither_gives_up_nor_cancels_runs(home, fake):
+    """Two clusters share a home, and the second knows nothing of the first one's jobs."""
+    fake.set(slots=0)
+    run = toy_run()
+    follow(home, [run], detach=True)
+    submission = newest_record(home.run(run.id)).submission
+    os.utime(submission.job, (0, 0))  # it is old enough to be listed
+    fake.set(cluster_name="second")
+    assert follow(home, [run], detach=True).counts() == {"queued": 1} and len(fake.tasks()) == 1
+    with pytest.raises(SchedulerError, match="on the cluster fake, and this machine's SLURM is second"):
+        cancel_runs(home, [run.id])
+    assert [task["state"] for task in fake.tasks()] == ["PENDING"]
 
 
 def test_variables_of_sbatch_and_of_a_task_do_not_reach_the_job(home, fake, monkeypatch):

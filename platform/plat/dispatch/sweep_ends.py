@@ -71,4 +71,5 @@ def end_of(job: Job) -> RunEnd:
         state = RunStatus.INTERRUPTED
     else:
         state = RunStatus.UNKNOWN if job.outcome == NOT_KNOWN else RunStatus.FAILED
-    return RunEnd(job.run, state, job.outcome, job.reason or job.place, fresh=job.seconds > 0)
+    reason = job.place if state == RunStatus.QUEUED else job.reason or job.place
+    return RunEnd(job.run, state, job.outcome, reason, fresh=job.seconds > 0)

@@ -19,6 +19,7 @@ class Commands:
         self.cluster = cluster
         self.faults = faults
         self.max_array_size = 1001
+        self.cluster_name = "fake"
         self._number = 100
 
     def sbatch(self, request: dict[str, Any]) -> Reply:
@@ -52,6 +53,8 @@ class Commands:
     def squeue(self, request: dict[str, Any]) -> Reply:
         arguments = request["arguments"]
         names = arguments[arguments.index("--name") + 1].split(",") if "--name" in arguments else None
+        if self.cluster_name != "fake":  # another one, which has none of the jobs
+            return {"code": 0, "out": ""}
         listed = [
             e for e in self.cluster.elements if self.cluster.is_listed(e) and (names is None or e.job.name in names)
         ]
@@ -92,7 +95,7 @@ class Commands:
         arguments = request["arguments"]
         if arguments[:2] == ["show", "config"]:
             private = "jobs,usage" if self.faults["hidden"] else "none"
-            facts = {"ClusterName": "fake", "MaxArraySize": self.max_array_size, "PrivateData": private}
+            facts = {"ClusterName": self.cluster_name, "MaxArraySize": self.max_array_size, "PrivateData": private}
             return {"code": 0, "out": "".join(f"{name:<24}= {value}\n" for name, value in facts.items())}
         if "partition" in arguments:
             low = "PartitionName=low Default=YES DefaultTime=NONE MaxTime=UNLIMITED\n"

@@ -98,6 +98,8 @@ class Controller:
                 setattr(self.cluster, key, value)
             elif key == "max_array_size":
                 self.commands.max_array_size = value
+            elif key == "cluster_name":
+                self.commands.cluster_name = value
             else:
                 self.faults[key] = value
 

@@ -130,10 +130,19 @@ def check_reachable(cluster: Sequence[str]) -> None:
 
 
 def end_tasks(tasks: Sequence[tuple[Submission, int]]) -> None:
-    """Cancel these tasks; skip submissions without a job number. Raises SchedulerError if SLURM cannot be asked."""
+    """Cancel these tasks; skip submissions without a job number.
+
+    Raises SchedulerError if SLURM cannot be asked, or if a task is on another cluster than this machine's.
+    """
     jobs = [name for submission, task in tasks if (name := task_name(submission, task)) is not None]
-    if jobs:
-        Slurm(command_timeout(submission for submission, _ in tasks)).cancel(jobs)
+    if not jobs:
+        return
+    slurm = Slurm(command_timeout(submission for submission, _ in tasks))
+    here = slurm.site().cluster
+    for cluster in {str(submission.facts().get("cluster", here)) for submission, _ in tasks} - {here}:
+        what = f"a run is on the cluster {cluster}, and this machine's SLURM is {here}: its job is not cancelled"
+        raise SchedulerError(what, fix=f"give the command on {cluster}; until then the run is marked as cancelled")
+    slurm.cancel(jobs)
 
 
 def open_dispatcher(setting: Setting) -> SlurmDispatcher:

@@ -104,8 +104,11 @@ def _complete(submission: Submission) -> None:
 
 
 def _may_be_seen(submission: Submission, slurm: Slurm) -> bool:
-    """Return True if the site lists the jobs of this submission to us."""
-    by = submission.facts().get("by")
+    """Return True if the submission is on this cluster (several may share a home), which lists its jobs to us."""
+    facts = submission.facts()
+    if facts.get("cluster") not in (None, slurm.site().cluster):
+        return False
+    by = facts.get("by")
     owner = by.get("user") if isinstance(by, dict) else None
     return owner in (None, user_name()) or not slurm.site().hides_jobs
 
