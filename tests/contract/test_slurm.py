@@ -128,7 +128,7 @@ def test_another_cluster_neither_gives_up_nor_cancels_runs(home, fake):
     os.utime(submission.job, (0, 0))  # it is old enough to be listed
     fake.set(cluster_name="second")
     assert follow(home, [run], detach=True).counts() == {"queued": 1} and len(fake.tasks()) == 1
-    with pytest.raises(SchedulerError, match="on the cluster fake, and this machine's SLURM is second"):
+    with pytest.raises(SchedulerError, match="is on the cluster fake, and this machine's SLURM is second"):
         cancel_runs(home, [run.id])
     assert [task["state"] for task in fake.tasks()] == ["PENDING"]
 

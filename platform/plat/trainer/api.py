@@ -168,8 +168,8 @@ class TrainerSpec:
     source_files      None, or config -> file name -> hash, of files that the config names and that decide the result,
                       such as a script: a changed file makes new runs
     snapshots         None, or a module as `plat.trainer.script.snapshot`, which copies these files when a sweep starts
-    doubts            None, or (config, number of seeds) -> lines for `plat plan` about several runs, of which this is
-                      one: for example that all of them write the same file
+    doubts            None, or (config of the first run, number of seeds) -> warnings about a set of runs for `plat
+                      plan`, for example that all of them write the same file
     headline          the metric that live progress, `plat status` and result.json show as success (a share, 0 to 1), or
                       plain config -> its name
     iterations        plain config (as in config.yaml) -> the number of iterations of the run, None if unknown

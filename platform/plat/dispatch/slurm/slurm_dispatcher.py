@@ -134,15 +134,22 @@ def end_tasks(tasks: Sequence[tuple[Submission, int]]) -> None:
 
     Raises SchedulerError if SLURM cannot be asked, or if a task is on another cluster than this machine's.
     """
-    jobs = [name for submission, task in tasks if (name := task_name(submission, task)) is not None]
-    if not jobs:
+    numbers = [(submission, name) for submission, task in tasks if (name := task_name(submission, task)) is not None]
+    if not numbers:
         return
     slurm = Slurm(command_timeout(submission for submission, _ in tasks))
     here = slurm.site().cluster
-    for cluster in {str(submission.facts().get("cluster", here)) for submission, _ in tasks} - {here}:
-        what = f"a run is on the cluster {cluster}, and this machine's SLURM is {here}: its job is not cancelled"
-        raise SchedulerError(what, fix=f"give the command on {cluster}; until then the run is marked as cancelled")
-    slurm.cancel(jobs)
+    placed = [(name, str(submission.facts().get("cluster", here))) for submission, name in numbers]
+    if jobs := [name for name, cluster in placed if cluster == here]:
+        slurm.cancel(jobs)
+    for name, cluster in placed:
+        if cluster != here:
+            what = (
+                f"the job {name} is on the cluster {cluster}, and this machine's SLURM is {here}: it is not cancelled"
+            )
+            raise SchedulerError(
+                what, fix=f"give the command on {cluster}; until then its runs are marked as cancelled"
+            )
 
 
 def open_dispatcher(setting: Setting) -> SlurmDispatcher:

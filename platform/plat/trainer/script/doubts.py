@@ -11,7 +11,7 @@ from plat.trainer.script.source_files import LIMIT, followed_files
 
 
 def doubts(config: ScriptRunConfig, seeds: int) -> list[str]:
-    """Return lines about runs of one script, of which `config` is one; `seeds` is how many seeds they have."""
+    """Return warnings about the runs of one script. `config` is the first run's, `seeds` the number of their seeds."""
     lines = [f"all runs write {text}: put {{plat.run_dir}}/ before it" for text in _shared_outputs(config.script)]
     if _shares_folder_of_hydra(config):
         lines.append(
