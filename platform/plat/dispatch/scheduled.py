@@ -226,7 +226,6 @@ def _end_of_task(paths: RunPaths, record: Record) -> tuple[str, str]:
     """
     end = record.submission.end(record.task)
     reason = str(end.get("reason") or "its job is over")
-    log = record.submission.root / f"task-{record.task}.txt"
     attempts = paths.attempts()
     if not attempts or attempts[-1].number <= record.attempts:
         if paths.cancel.exists():
@@ -235,7 +234,7 @@ def _end_of_task(paths: RunPaths, record: Record) -> tuple[str, str]:
         if not record.submission.manifest.exists() or record.submission.job_id() is None:
             return "interrupted", reason  # no scheduler ever accepted it
         if is_failure(outcome):
-            record_failure(paths, outcome, f"its job ended before it began: {reason}", f"see {log}")
+            record_failure(paths, outcome, record.why_not_begun)
         return outcome, reason
     recorded = read_outcome(attempts[-1])
     if recorded is not None:
@@ -243,4 +242,4 @@ def _end_of_task(paths: RunPaths, record: Record) -> tuple[str, str]:
     outcome = end.get("outcome") or failed("node")
     if run_state(paths).state == RunStatus.DONE:
         return outcome, reason
-    return settle(paths, outcome, f"{reason}; see {log}") or outcome, reason
+    return settle(paths, outcome, f"{reason}; see {record.log}") or outcome, reason

@@ -16,7 +16,7 @@ import ctypes
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from plat.dispatch.dispatcher import SchedulerError
 from plat.processes import identification
@@ -25,17 +25,24 @@ from plat.store.coordination.submissions import Record, Submission, claim, new_s
 from plat.store.disk.durable import create, read_json, to_json
 from plat.store.home import Home
 
-if TYPE_CHECKING:
-    from plat.spec.expansion.run import Run
-
 ANSWER = "the answer"  # how the submitter itself learns the number of a job
 OTHER_MACHINE = 600.0  # seconds after which a submitter elsewhere that has not called its scheduler counts as gone
+
+
+class Work(Protocol):
+    """What is submitted under an id: a run, or a whole search. `resources`: as the trainer states them."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def resources(self) -> Mapping[str, Any]: ...
 
 
 def hand_over(
     home: Home,
     place: Mapping[str, Any],
-    tasks: Sequence[Sequence[Run]],
+    tasks: Sequence[Sequence[Work]],
     describe: Callable[[Submission, list[list[str]], str], Mapping[str, Any]],
     call: Callable[[Submission, list[list[str]], int], str],
 ) -> dict[str, Record]:

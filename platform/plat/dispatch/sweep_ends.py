@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from plat.dispatch.dispatcher import ENDED, REFUSED, Job
+from plat.dispatch.dispatcher import ENDED, REFUSED, WAITING, Job
 from plat.words.outcomes import ENDED_ON_REQUEST, INTERRUPTED, NOT_KNOWN
 from plat.words.states import RunStatus
 
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 class RunEnd:
     """The state of a run after a sweep. `fresh`: an attempt of it ended in this sweep.
 
-    state  done | queued (a scheduler has it, `reason` says where) | failed | unknown | interrupted | missing
+    state  done | running (by another process) | queued (a scheduler has it, `reason` says where) | failed | unknown |
+           interrupted | missing
     """
 
     run: Run
@@ -63,6 +64,8 @@ def end_of(job: Job) -> RunEnd:
     """Return the state of a run according to its job."""
     if job.has_result:
         state = RunStatus.DONE
+    elif job.state == WAITING:
+        return RunEnd(job.run, RunStatus.RUNNING, None, "another process executes it; give the command again later")
     elif job.state != ENDED:
         state = RunStatus.QUEUED if job.place else RunStatus.MISSING
     elif job.outcome == REFUSED:

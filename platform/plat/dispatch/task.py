@@ -21,7 +21,6 @@ from plat.store.coordination.submissions import (
     Submission,
     newest_record,
 )
-from plat.store.disk.durable import read_json
 from plat.store.run_directory.attempts import record_failure
 from plat.store.run_directory.run_files import read_run
 from plat.store.run_directory.state import run_state
@@ -57,8 +56,8 @@ class Task:
         """
         for number in stop_signals:
             signal.signal(number, lambda received, frame: self.signals.append(received))
-        manifest = read_json(self.submission.manifest)
-        if manifest is None:
+        manifest = self.submission.facts()
+        if not manifest:
             raise HomeError("the submission's list of tasks is missing or damaged", where=str(self.submission.manifest))
         if self.submission.is_over(self.number):
             print("this submission is over and no longer has its runs: nothing to do")
@@ -93,7 +92,7 @@ class Task:
 
     def _execute(self, runs: list[Run]) -> None:
         slots = int(self.manifest.get("slots", 1))
-        dispatcher = LocalDispatcher(self.home, lambda run: self.home.run(run.id), slots=slots)
+        dispatcher = LocalDispatcher(self.home, lambda run: self.home.run(run.id), slots=slots, heeds_marks=True)
         try:
             dispatcher.submit(runs)
             while dispatcher.active():

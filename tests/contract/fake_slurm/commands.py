@@ -10,6 +10,7 @@ from typing import Any
 from cluster import Cluster, Element, Job
 
 Reply = dict[str, Any]
+TITLE = "ARRAY_JOB_ID|ARRAY_TASK_ID|STATE|NAME\n"  # above the list of squeue
 
 
 class Commands:
@@ -54,7 +55,7 @@ class Commands:
         arguments = request["arguments"]
         names = arguments[arguments.index("--name") + 1].split(",") if "--name" in arguments else None
         if self.cluster_name != "fake":  # another one, which has none of the jobs
-            return {"code": 0, "out": ""}
+            return {"code": 0, "out": TITLE}
         listed = [
             e for e in self.cluster.elements if self.cluster.is_listed(e) and (names is None or e.job.name in names)
         ]
@@ -63,7 +64,8 @@ class Commands:
             waiting = [e for e in listed if e.job is job and e.state == "PENDING"]
             if waiting:
                 lines.append(self._line(waiting[0], expression([e.index for e in waiting], job.parallel)))
-        return {"code": 0, "out": "".join(f"{line}\n" for line in lines)}
+        title = "" if "--noheader" in arguments else TITLE
+        return {"code": 0, "out": title + "".join(f"{line}\n" for line in lines)}
 
     def _line(self, element: Element, index: str) -> str:
         job = element.job

@@ -7,6 +7,7 @@ It answers the commands of `client.py` over a socket in FOLDER. What a test want
     lose_sbatch   so many sbatch calls are neither obeyed nor answered
     refuse        what sbatch says instead of accepting a job; "" to accept
     accounting    "on", "off" (sacct fails), or "late" (what ended in the last `late` seconds is not there)
+    says          {command: text}: what it says on success, instead of its answer, for which a "%" stands in the text
     hidden        the user whose jobs are not shown to others, as the site's PrivateData says; "" for nobody
     requeue       whether tasks of a failed node are requeued
 """
@@ -36,7 +37,7 @@ class Controller:
     def __init__(self, folder: Path) -> None:
         self.calls: Counter[str] = Counter()
         self.faults: dict[str, Any] = {"errors": 0.0, "accounting": "on", "late": 0.0, "requeue": True}
-        self.faults |= {"refuse": "", "hidden": ""}
+        self.faults |= {"refuse": "", "hidden": "", "says": {}}
         self.cluster = Cluster()
         self.commands = Commands(self.cluster, self.faults)
         self.hanging: list[socket.socket] = []
@@ -83,6 +84,8 @@ class Controller:
         reply: Reply = {"code": 1, "error": f"{command}: error: Socket timed out on send/recv operation"}
         if not fails or self.random.random() < 0.5:
             obeyed = getattr(self.commands, command)(request)
+            if obeyed["code"] == 0 and command in self.faults["says"]:
+                obeyed = {**obeyed, "out": self.faults["says"][command].replace("%", obeyed["out"])}
             reply = reply if fails else obeyed
         return None if command == "sbatch" and self._use_up("hang_sbatch") else reply
 

@@ -92,11 +92,24 @@ def test_of_many_claimants_one_wins_each_run(home):
     assert sorted(won) == sorted(ids)
 
 
-@pytest.mark.parametrize("content", ["", '{"tasks"', '{"tasks": [["x"]], "checksum": "wrong"}'])
+@pytest.mark.parametrize("content", ["", '{"job"', '{"job": "8", "checksum": "wrong"}', '{"job": null}'])
+def test_a_damaged_number_of_a_job_is_replaced_and_kept(home, paths, content):
+    submission = handed_over(home, paths, job="")
+    submission.job.write_text(content)
+    submission.note_job("7", "lookup")
+    assert submission.job_id() == "7"
+    assert submission.job.with_name("job.json.damaged-1").read_text() == content
+
+
+BY_HAND = ['{"tasks": [["x"]]}', '{"tasks": 5}', '{"tasks": [[1, {}]], "number": "x"}']
+
+
+@pytest.mark.parametrize("content", ["", '{"tasks"', '{"tasks": [["x"]], "checksum": "wrong"}', *BY_HAND])
 def test_a_damaged_and_a_removed_submission_hold_nothing(home, paths, content):
     submission = new_submission(home)
     submission.manifest.write_text(content)
     assert open_record(paths) is None and damaged_submissions(home) == [submission]
+    assert submission in open_submissions(home, "slurm") and submission.tasks() == []
     held = handed_over(home, paths)
     assert open_record(paths).submission == held
     shutil.rmtree(held.root)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,6 +17,9 @@ from plat.store.coordination.live_sweeps import ask_not_to_start
 from plat.store.home import Home
 from plat.words.states import RunStatus
 
+if TYPE_CHECKING:
+    from plat.spec.expansion.experiment import Experiment
+
 
 @verb(reads_trainers=True)
 def cancel(
@@ -27,16 +30,23 @@ def cancel(
 ) -> int:
     """Stop runs after a checkpoint.
 
-    Their outcome is "cancelled"; the next `plat sweep` that includes them resumes them. For example: plat cancel
-    mine.yaml --where lr=0.1
+    Their outcome is "cancelled"; the next `plat sweep` that includes them resumes them. A search that goes on in Ray
+    ends, too. For example: plat cancel mine.yaml --where lr=0.1
     """
-    from plat.dispatch.schedulers import cancel_runs
+    from plat.dispatch.schedulers import cancel_runs, end_search
 
     if prune and where:
         what = "--prune selects every run that the file no longer contains, so it takes no --where"
         raise SpecError(what, where=f"the command line: --where {where[0]}", fix="leave --where out, or --prune")
     place = home_to_read(home)
-    runs = _no_longer_wanted(place, arguments) if prune else choose_runs(place, arguments, where, "cancel")[0]
+    experiments: list[Experiment] = []
+    if prune:
+        runs = _no_longer_wanted(place, arguments)
+    else:
+        runs, experiments = choose_runs(place, arguments, where, "cancel")
+    for experiment in experiments if not where else ():
+        if end_search(place, experiment.name):
+            print(f"asked the search to end: {experiment.name}")
     asked = [facts for facts in runs if facts.entry.state.state in STOPPABLE]
     cancel_runs(place, [facts.entry.id for facts in asked])
     for facts in asked:

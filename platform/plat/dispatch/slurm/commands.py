@@ -7,6 +7,7 @@ answered raises; it never looks like the answer "there is no such job".
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import shlex
@@ -21,6 +22,8 @@ from plat.dispatch.dispatcher_spec import OVER, PENDING, RUNNING, UNKNOWN, TaskS
 from plat.words.outcomes import CANCELLED, failed
 
 NO_SLURM = "fix what SLURM says there; where there is no SLURM, leave --on slurm out"
+LATER = "give the command again later; where SLURM is slow, raise command_timeout in the profile"
+LIST = "|STATE|NAME"  # the end of the line above squeue's list, which is there even if the list is empty
 UNREADABLE = -1  # the index of a task whose listed indices cannot be read
 NAMES_AT_ONCE = 300  # job names in one call
 # Messages of sbatch after which the job may have been accepted; any other message is a refusal.
@@ -87,10 +90,13 @@ class Slurm:
     def site(self) -> Site:
         """Return the cluster's name, largest array, and whether it hides others' jobs. Asks SLURM once."""
         if self._site is None:
-            facts = dict(re.findall(r"^\s*(\w+)\s*=\s*(.*?)\s*$", self._ask("scontrol", "show", "config"), re.M))
+            said = self._ask("scontrol", "show", "config")
+            facts = dict(re.findall(r"^\s*(\w+)\s*=\s*(.*?)\s*$", said, re.M))
+            if "ClusterName" not in facts:
+                raise _unreadable("scontrol show config", said)
             size = facts.get("MaxArraySize", "")
             hides_jobs = "jobs" in facts.get("PrivateData", "")
-            name = facts.get("ClusterName", "") or "slurm"
+            name = facts["ClusterName"] or "slurm"
             self._site = Site(name, max(1, int(size)) if size.isdigit() else 1001, hides_jobs)
         return self._site
 
@@ -101,8 +107,10 @@ class Slurm:
         minutes. Raises a certain SchedulerError if there is no such partition.
         """
         listed = self._ask("scontrol", "--all", "--oneliner", "show", "partition")
-        lines = [dict(re.findall(r"(\w+)=(\S*)", line)) for line in listed.splitlines() if line.strip()]
-        known = {line.get("PartitionName", ""): line for line in lines}
+        lines = [dict(re.findall(r"(\w+)=(\S*)", line)) for line in listed.splitlines()]
+        known = {line["PartitionName"]: line for line in lines if "PartitionName" in line}
+        if not known:
+            raise _unreadable("scontrol show partition", listed)
         if absent := [name for name in partition.split(",") if partition and name not in known]:
             what = f"slurm_partition: there is no partition {absent[0]!r} on this cluster, only {', '.join(known)}"
             raise SchedulerError(what, certain=True)
@@ -115,10 +123,10 @@ class Slurm:
 
     def tasks(self, names: Sequence[str]) -> list[ListedTask]:
         """Return every task of the jobs with these names that SLURM still knows, including recently ended ones."""
-        question = ["--noheader", "--states=all", "--format=%F|%K|%T|%j", "--name"]
-        listed = "".join(self._ask("squeue", *question, ",".join(portion)) for portion in _portions(names))
+        question = ["--states=all", "--format=%F|%K|%T|%j", "--name"]
+        answers = [self._ask("squeue", *question, ",".join(portion)) for portion in _portions(names)]
         wanted = set(names)
-        return [task for line in listed.splitlines() for task in _read_task(line) if task.name in wanted]
+        return [task for answer in answers for task in _read_tasks(answer) if task.name in wanted]
 
     def ended(self, names: Sequence[str]) -> dict[tuple[str, int], TaskState]:
         """Return task states from the accounting of 30 days, by (job name, index); {}, not an error, if sacct fails."""
@@ -174,7 +182,7 @@ class Slurm:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.killpg(process.pid, signal.SIGKILL)
                 if isinstance(error, subprocess.TimeoutExpired):
-                    raise SchedulerError(f"{command} has not answered for {self._timeout:.0f} s") from error
+                    raise no_answer(command, self._timeout, shlex.join([command, *arguments])) from error
                 raise
         if process.returncode == 0:
             return output
@@ -186,10 +194,24 @@ class Slurm:
         )
 
 
-def failure_of_sbatch(message: str, where: str) -> SchedulerError:
-    """Return the error for a failed sbatch, from what it said."""
+def no_answer(command: str, seconds: float, where: str) -> SchedulerError:
+    """Return the error for a command that took too long."""
+    return SchedulerError(f"{command} has not answered for {seconds:g} s", where=where[:200], fix=LATER)
+
+
+def number_of_job(said: str | bytes) -> str:
+    """Return the job number in sbatch's own sentence; raise ValueError if it says none, or several."""
+    text = said.decode(errors="replace") if isinstance(said, bytes) else said
+    numbers = set(re.findall(r"^Submitted batch job (\d+)\b", text, re.M))
+    if len(numbers) != 1:
+        raise ValueError(f"its answer is not 'Submitted batch job NUMBER', but {_short(text)}")
+    return str(numbers.pop())
+
+
+def failure_of_sbatch(message: str, where: str, *, has_failed: bool) -> SchedulerError:
+    """Return the error for an sbatch from what it said. Without its exit code (not `has_failed`) nothing is certain."""
     said = " ".join(message.split())[:400]
-    refused = is_refusal(said)
+    refused = has_failed and is_refusal(said)
     return SchedulerError(
         f"sbatch failed: {said or 'it said nothing'}",
         certain=refused,
@@ -200,12 +222,18 @@ def failure_of_sbatch(message: str, where: str) -> SchedulerError:
 
 
 def minutes_of(text: str) -> int:
-    """Return the minutes of a time as SLURM prints it ("1-02:00:00", "30:00"), rounded up; 0 for UNLIMITED."""
-    parts = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d\d)", text.strip())
+    """Return the minutes of a time as SLURM writes it, rounded up; 0 for any other text, such as UNLIMITED.
+
+    "30" (minutes), "30:00", "2:00:00", "1-12" (days and hours), "1-12:30", "1-12:30:00".
+    """
+    parts = re.fullmatch(r"(?:(\d{1,6})-)?(\d{1,9})(?::(\d{1,9}))?(?::(\d{1,9}))?", text.strip())
     if parts is None:
         return 0
-    days, hours, minutes, seconds = (int(part or 0) for part in parts.groups())
-    return days * 1440 + hours * 60 + minutes + bool(seconds)
+    days, *given = parts.groups()
+    numbers = [int(part) for part in given if part is not None]
+    first = 0 if days or len(numbers) == 3 else 1  # of (hours, minutes, seconds), the place of the first number
+    hours, minutes, seconds, *_ = [*[0] * first, *numbers, 0, 0]
+    return int(days or 0) * 1440 + hours * 60 + minutes + math.ceil(seconds / 60)
 
 
 def is_refusal(message: str) -> bool:
@@ -225,16 +253,32 @@ def task_state(text: str) -> TaskState:
     return TaskState(phase, f"SLURM says {word}" if word else GONE.in_words, _OVER.get(word))
 
 
-def _read_task(line: str) -> list[ListedTask]:
-    """Return the tasks of a line of squeue; one UNREADABLE task of unknown state if the indices cannot be read."""
-    parts = [part.strip() for part in line.split("|")]
-    if len(parts) < 4:
-        return []
-    number, expression, state, name = parts[:4]
-    try:
-        return [ListedTask(name, number, index, task_state(state)) for index in indices(expression)]
-    except ValueError:
-        return [ListedTask(name, number, UNREADABLE, TaskState(UNKNOWN, f"SLURM says {state}"))]
+def _short(said: str) -> str:
+    return repr(" ".join(said.split())[:200])
+
+
+def _unreadable(command: str, said: str) -> SchedulerError:
+    """Return the error for a command that succeeded with another text than its answer, such as a site's message."""
+    fix = f"give `{command}` by hand: once it answers as SLURM does, plat continues"
+    return SchedulerError(f"{command} does not answer as SLURM does, but with {_short(said)}", where=command, fix=fix)
+
+
+def _read_tasks(answer: str) -> list[ListedTask]:
+    """Return the tasks that squeue lists, whatever a site prints above the list. SchedulerError if it is no list.
+
+    A task whose indices cannot be read is UNREADABLE, and its state unknown.
+    """
+    _, title, listed = answer.partition(f"{LIST}\n")
+    rows = [[part.strip() for part in line.split("|")] for line in listed.splitlines() if line.strip()]
+    if not title or any(len(row) < 4 for row in rows):
+        raise _unreadable("squeue", answer)
+    tasks = []
+    for number, expression, state, name, *_ in rows:
+        try:
+            tasks += [ListedTask(name, number, index, task_state(state)) for index in indices(expression)]
+        except ValueError:
+            tasks.append(ListedTask(name, number, UNREADABLE, TaskState(UNKNOWN, f"SLURM says {state}")))
+    return tasks
 
 
 def indices(expression: str) -> list[int]:

@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from plat.dispatch.slurm import profile_values
+from plat.dispatch.slurm.profile_values import OURS, TEMPLATE
 from plat.errors import SpecError
 from plat.spec.reading import yaml_reader
 from plat.spec.reading.yaml_scalar import option_scalar
@@ -26,13 +28,6 @@ from plat.trainer.resources import Resources
 
 FOLDER = "slurm"
 KEY = "cluster="
-_HERE = Path(__file__).resolve()
-# The profiles of plat: in the package if a wheel was installed, else at the top of the checkout.
-OURS = packaged if (packaged := _HERE.with_name("profiles")).is_dir() else _HERE.parents[4] / "slurm"
-TEMPLATE = OURS / "template.yaml"
-_TIME = re.compile(r"(?:(\d+)-)?(\d+):(\d\d)(?::(\d\d))?")
-_MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*([MGT])i?B?", re.IGNORECASE)
-_UNITS = {"M": 1, "G": 1024, "T": 1024**2}
 OF_MODELS = ("timeout_min", "mem_gb", "cpus_per_task", "gpus_per_node", "nodes", "slurm_partition")
 # Other spellings: those of plat 0.5, with a note, and submitit's second names.
 OLD = {
@@ -52,11 +47,10 @@ OLD = {
     "max_parallel": "slurm_array_parallelism",
     "signal_before": "slurm_signal_delay_s",
 }
-SECOND = {"slurm_time": "timeout_min", "slurm_mem": "mem_gb", "slurm_nodes": "nodes"}
-SECOND |= {"slurm_cpus_per_task": "cpus_per_task", "slurm_gpus_per_node": "gpus_per_node"}
+SECOND = {"slurm_time": "timeout_min", "slurm_mem": "mem_gb"}
+SECOND |= {f"slurm_{name}": name for name in ("timeout_min", "mem_gb", "nodes", "cpus_per_task", "gpus_per_node")}
 NAMES = OLD | SECOND
-# Options of sbatch and parameters of submitit that plat sets, or that it excludes: a run is one process.
-OPTIONS_OF_PLAT = ("job-name", "array", "output", "error", "open-mode", "signal", "time", "requeue", "no-requeue")
+# Parameters of submitit that plat sets, or that it excludes: a run is one process.
 OF_PLAT = ["name", "slurm_name", "slurm_job_name", "slurm_comment", "slurm_use_srun", "stderr_to_stdout"]
 OF_PLAT += [
     "slurm_stderr_to_stdout",
@@ -93,7 +87,7 @@ class Profile:
     environment: Mapping[str, str] = field(default_factory=dict)
     container: str = ""
     slurm_python: str = ""
-    slurm_additional_parameters: Mapping[str, str] = field(default_factory=dict)
+    slurm_additional_parameters: Mapping[str, Any] = field(default_factory=dict)
     models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     slurm_array_parallelism: int = 0
     runs_per_task: int = 0
@@ -131,9 +125,10 @@ def load_profile(cluster: Sequence[str]) -> Profile:
     values, spelled = _read(_find(name)) if name else ({}, [])
     for key, value in changes.items():
         try:
-            given = option_scalar(value, "")
-            listed = [given] if key in ("modules", "setup", "slurm_setup") else given
-            values |= checked(key, listed, values.get("further"))
+            is_yaml = value[:1] + value[-1:] in ("[]", "{}")
+            given = yaml_reader.parse(value, Path(key)).data if is_yaml else option_scalar(value, "")
+            is_one = key in ("modules", "setup", "slurm_setup") and not is_yaml
+            values |= checked(key, [given] if is_one else given, values.get("further"))
             spelled.append(key)
         except SpecError as error:
             error.where = f"the command line (cluster.{key}={value[:40]})"
@@ -211,7 +206,8 @@ def checked(key: str, value: Any, further: Mapping[str, Any] | None = None) -> d
     if not option.startswith("slurm_"):
         raise SpecError(f"unknown option {key!r} of a cluster profile", fix=suggest(key, OPTIONS, "options"))
     _check_with_submitit(key, value)
-    return {"further": {**(further or {}), key: value}}
+    # None is not set: of a False submitit would make "--exclusive=False"
+    return {"further": {**(further or {}), key: None if value is False else value}}
 
 
 def _check_with_submitit(key: str, value: Any) -> None:
@@ -227,73 +223,9 @@ def _check_with_submitit(key: str, value: Any) -> None:
         raise SpecError(f"submitit: {said.partition(' Valid arguments')[0]}", fix=fix) from error
 
 
-def _wrong(key: str, value: Any, wanted: str) -> SpecError:
-    return SpecError(f"{key} must be {wanted}, not {value!r}", fix=f"{TEMPLATE} explains every option")
-
-
-def _text(key: str, value: Any) -> str:
-    if isinstance(value, str | int) and not isinstance(value, bool) and "\n" not in str(value):
-        return str(value)
-    raise _wrong(key, value, "a text in one line")
-
-
-def _texts(key: str, value: Any) -> tuple[str, ...]:
-    if isinstance(value, list) and all(isinstance(item, str) for item in value):
-        return tuple(value)
-    raise _wrong(key, value, "a list of texts")
-
-
-def _count(key: str, value: Any) -> int:
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-        return value
-    raise _wrong(key, value, "a whole number of at least 0")
-
-
-def _seconds(key: str, value: Any) -> float:
-    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e6:
-        return float(value)
-    raise _wrong(key, value, "a number of seconds")
-
-
-def _minutes(key: str, value: Any) -> int:
-    """Return minutes, from a number or a text as SLURM writes it: "2:00:00", "1-12:00:00"; "h:mm" without seconds."""
-    if isinstance(value, str) and (parts := _TIME.fullmatch(value.strip())):
-        days, hours, minutes, seconds = (int(part or 0) for part in parts.groups())
-        return days * 1440 + hours * 60 + minutes + (1 if seconds else 0)
-    try:
-        return _count(key, value)
-    except SpecError:
-        raise _wrong(key, value, 'minutes, or a text such as "2:00:00" or "1-12:00:00"') from None
-
-
-def _memory(key: str, value: Any) -> float:
-    """Return GB, from a number or a text with a unit: "16G". A number of `memory`, of plat 0.5, is in MiB."""
-    if isinstance(value, str) and (parts := _MEMORY.fullmatch(value.strip())):
-        return round(float(parts[1]) * _UNITS[parts[2].upper()]) / 1024
-    if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
-        return float(value) / (1024 if key == "memory" else 1)
-    raise _wrong(key, value, f'{"MiB" if key == "memory" else "GB"}, or a text such as "16G"')
-
-
-def _named_texts(key: str, value: Any) -> dict[str, str]:
-    if isinstance(value, dict) and all(isinstance(item, str | int | float) for item in value.values()):
-        return {name: str(item).lower() if isinstance(item, bool) else str(item) for name, item in value.items()}
-    raise _wrong(key, value, "a mapping of names to texts")
-
-
-def _additional(key: str, value: Any) -> dict[str, str]:
-    """Return the further options of sbatch. Raises SpecError for one that plat sets, or has a parameter for."""
-    options = _named_texts(key, value)
-    for name in options:
-        if (option := name.replace("_", "-")) in OPTIONS_OF_PLAT:
-            fix = "write timeout_min: 90 in the profile" if option == "time" else "leave it out of the profile"
-            raise SpecError(f"{key}: plat sets sbatch's option {name!r} itself", fix=fix)
-    return options
-
-
 def _models(key: str, value: Any) -> dict[str, dict[str, Any]]:
     if not isinstance(value, dict) or not all(isinstance(item, dict) for item in value.values()):
-        raise _wrong(key, value, "a mapping of models to the options that are different for them")
+        raise profile_values.wrong(key, value, "a mapping of models to the options that are different for them")
     for name, options in value.items():
         for option in options:
             if NAMES.get(option, option) not in OF_MODELS:
@@ -307,13 +239,20 @@ def _models(key: str, value: Any) -> dict[str, dict[str, Any]]:
 
 
 _FIELDS = dict(zip(OF_MODELS, ("minutes", "memory_mb", "threads", "gpus", "nodes", "partition"), strict=True))
-CHECKS = {"str": _text, "int": _count, "float": _seconds, "tuple[str, ...]": _texts, "Mapping[str, str]": _named_texts}
+CHECKS = {
+    "str": profile_values.text,
+    "int": profile_values.count,
+    "float": profile_values.seconds,
+    "tuple[str, ...]": profile_values.texts,
+    "Mapping[str, str]": profile_values.named_texts,
+}
 OPTIONS: dict[str, Callable[[str, Any], Any]] = {
     **{field.name: CHECKS[str(field.type)] for field in dataclasses.fields(Profile) if field.type in CHECKS},
-    "runs_at_once": lambda key, value: max(1, _count(key, value)),
-    "timeout_min": _minutes,
-    "mem_gb": _memory,
-    "slurm_additional_parameters": _additional,
+    "runs_at_once": lambda key, value: max(1, profile_values.count(key, value)),
+    "command_timeout": profile_values.positive_seconds,
+    "timeout_min": profile_values.time_limit,
+    "mem_gb": profile_values.memory,
+    "slurm_additional_parameters": profile_values.additional,
     "models": _models,
 }
 for _own in ("name", "further", "old_names"):  # fields that no option sets

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ from plat.dispatch.slurm.slurm_refresh import command_timeout, refresh, task_sta
 from plat.dispatch.slurm.submission import SCHEDULER, submit, task_name
 from plat.planning.cost import History
 from plat.spec.composition.schema import select
-from plat.store.coordination.submissions import Record, Submission
+from plat.store.coordination.submissions import Record, Submission, open_record
 from plat.trainer.resources import Resources
 from plat.units import counted
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 LATER = 30.0  # seconds until runs above a site's limit are submitted again
 WORTH_A_TASK = 600.0  # seconds of work that justify starting a task; shorter runs share one
 MOST_IN_A_TASK = 32  # limits how many runs one lost node interrupts
+MOST_DOUBTS = 3  # calls of sbatch without a clear answer, each of which has left no job, until a run is refused
 MOST_ARRAYS = 3  # tasks get more runs before there are more arrays
 
 
@@ -44,6 +46,8 @@ class SlurmDispatcher(ScheduledDispatcher):
         super().__init__(setting, profile.refresh, setting.jobs or profile.slurm_array_parallelism or None)
         self._profile = profile
         self._slurm = slurm
+        self._doubts: Counter[str] = Counter()  # by run: calls of sbatch without a clear answer
+        self._doubt = ""  # the newest of them
         self._silent = False  # SLURM did not answer, and a notice was shown
         if profile.old_names:
             pairs = ", ".join(f"{name} is {OLD[name]}" for name in dict.fromkeys(profile.old_names))
@@ -64,6 +68,10 @@ class SlurmDispatcher(ScheduledDispatcher):
         return not self._silent
 
     def _hand_over(self, ready: list[Job]) -> None:
+        for job in [job for job in ready if self._doubts[job.id] >= MOST_DOUBTS]:
+            ready.remove(job)
+            why = f"sbatch gave no clear answer {MOST_DOUBTS} times, and SLURM has none of these jobs ({self._doubt})"
+            self._apply(job, Decision(ENDED, REFUSED, f"{why}: see what `sbatch --wrap true` says here"))
         by_run = {job.run.id: job for job in ready}
         try:
             size = self._slurm.site().max_array_size
@@ -80,6 +88,8 @@ class SlurmDispatcher(ScheduledDispatcher):
         records: dict[str, Record] = {}
         try:
             records = submit(self.home, self._slurm, self._profile, chunk, self.slots or 0)
+            if records:  # sbatch has answered
+                self._doubts.clear()
             for submission in {record.submission for record in records.values()}:
                 size = f"{counted(len(jobs), 'run')} in {counted(len(chunk.tasks), 'task')}"
                 self.notices.append(f"submitted job {submission.job_id()}: {size}")
@@ -92,6 +102,9 @@ class SlurmDispatcher(ScheduledDispatcher):
                     self._apply(job, Decision(ENDED, REFUSED, error.what))
                 return
             else:
+                has_been_called = [job for job in jobs if open_record(self.home.run(job.run.id)) is not None]
+                self._doubts.update(job.id for job in has_been_called)
+                self._doubt = error.what
                 self.notices.append(f"{error.what}; plat will check later whether SLURM has the job")
         self._adopt_or_put_back(jobs, records)
 
@@ -130,14 +143,16 @@ def check_reachable(cluster: Sequence[str]) -> None:
 
 
 def end_tasks(tasks: Sequence[tuple[Submission, int]]) -> None:
-    """Cancel these tasks; skip submissions without a job number.
+    """Cancel these tasks; skip submissions of which SLURM has no job.
 
     Raises SchedulerError if SLURM cannot be asked, or if a task is on another cluster than this machine's.
     """
+    slurm = Slurm(command_timeout(submission for submission, _ in tasks))
+    for home in {submission.home for submission, _ in tasks if submission.job_id() is None}:
+        refresh(home, slurm)  # a number may be unknown, or damaged
     numbers = [(submission, name) for submission, task in tasks if (name := task_name(submission, task)) is not None]
     if not numbers:
         return
-    slurm = Slurm(command_timeout(submission for submission, _ in tasks))
     here = slurm.site().cluster
     placed = [(name, str(submission.facts().get("cluster", here))) for submission, name in numbers]
     if jobs := [name for name, cluster in placed if cluster == here]:

@@ -19,11 +19,11 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from subprocess import CalledProcessError
 from typing import TYPE_CHECKING, Any
 
-from plat.dispatch.dispatcher import SchedulerError
 from plat.dispatch.packing import Chunk
-from plat.dispatch.slurm.commands import Slurm, failure_of_sbatch
+from plat.dispatch.slurm.commands import Slurm, failure_of_sbatch, no_answer, number_of_job
 from plat.dispatch.slurm.profile import Profile
 from plat.dispatch.slurm.run_task import SIGNAL, RunTask
 from plat.dispatch.submitting import hand_over
@@ -68,7 +68,8 @@ def submit(home: Home, slurm: Slurm, profile: Profile, chunk: Chunk, parallel: i
         executor = new_executor(submission.root, profile)
         wanted = parameters(submission, comments[submission], profile, chunk.needed, minutes, len(tasks), parallel)
         executor.update_parameters(**wanted)
-        executor.parameters["wckey"] = None  # submitit's own is refused on sites with wckeys, and update drops a None
+        # submitit's own is refused on sites with wckeys, and update drops a None
+        executor.parameters["wckey"] = profile.further.get("slurm_wckey")
         run_tasks = [RunTask(str(submission.root), number) for number in range(len(tasks))]
         jobs = _answer_of_sbatch(lambda: executor.submit_array(run_tasks), profile.command_timeout, submission)
         return jobs[0].job_id.partition("_")[0]
@@ -79,8 +80,10 @@ def submit(home: Home, slurm: Slurm, profile: Profile, chunk: Chunk, parallel: i
 
 def new_executor(folder: Path, profile: Profile) -> AutoExecutor:
     """Return submitit's executor for SLURM. The job's own shell becomes the task (`exec`), so it gets the signals."""
-    from submitit import AutoExecutor
+    from submitit import AutoExecutor, SlurmExecutor
 
+    # submitit's own takes any "job 5" of a site's messages; arrays use this class itself, so a subclass does not reach.
+    SlurmExecutor._get_job_id_from_submission_command = staticmethod(number_of_job)  # type: ignore
     python = profile.slurm_python or shlex.quote(sys.executable)
     return AutoExecutor(
         folder=folder,
@@ -188,6 +191,8 @@ def _answer_of_sbatch(
     submitit sets no time limit, so the call runs in its own thread, which continues after `timeout`. sbatch inherits
     the signals that the thread blocks. Ctrl-C therefore does not interrupt it. The variables NOT_FOR_SBATCH are absent.
     """
+    from submitit.core.utils import FailedJobError
+
     answer: list[Sequence[Job[Any]]] = []
     errors: list[Exception] = []
 
@@ -209,5 +214,7 @@ def _answer_of_sbatch(
     if answer:
         return answer[0]
     if not errors:
-        raise SchedulerError(f"sbatch has not answered for {timeout:.0f} s")
-    raise failure_of_sbatch(str(errors[0]), str(submission.root)) from errors[0]
+        raise no_answer("sbatch", timeout, str(submission.root))
+    cause = errors[0].__cause__ if isinstance(errors[0], FailedJobError) else None
+    has_failed = isinstance(cause, CalledProcessError) and 0 < cause.returncode < 128  # no signal has ended it
+    raise failure_of_sbatch(str(errors[0]), str(submission.root), has_failed=has_failed) from errors[0]

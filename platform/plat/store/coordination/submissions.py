@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from plat.processes import identification
-from plat.store.disk.durable import create, locked, read_json, to_checked_json
+from plat.store.disk.durable import create, load_json, locked, read_json, set_aside, to_checked_json
 from plat.store.home import Home
 from plat.store.run_directory.paths import Below, RunPaths
 
@@ -72,8 +72,9 @@ class Submission:
         return self.root / f"starts-{task}.jsonl"
 
     def facts(self) -> dict[str, Any]:
-        """Return the content of submission.json; {} if it is absent or damaged."""
-        return read_json(self.manifest) or {}
+        """Return the content of submission.json; {} if it is absent, damaged, or not written by plat (no checksum)."""
+        facts, is_checked = load_json(self.manifest)
+        return facts or {} if is_checked else {}
 
     def tasks(self) -> list[list[str]]:
         """Return the run ids of each task; [] if submission.json is missing or damaged."""
@@ -97,8 +98,14 @@ class Submission:
         return None if number is None else str(number)
 
     def note_job(self, job_id: str, learnt: str) -> None:
-        """Record the scheduler's job number and its source (see `job`); do nothing if a number is recorded already."""
-        create(self.job, to_checked_json({"job": job_id, "learnt": learnt, "time": time.time()}))
+        """Record the scheduler's job number and its source (see `job`); do nothing if a number is recorded already.
+
+        A damaged record (a full disk has cut it off) is set aside.
+        """
+        content = to_checked_json({"job": job_id, "learnt": learnt, "time": time.time()})
+        if not create(self.job, content) and self.job_id() is None:
+            set_aside(self.job)
+            create(self.job, content)
 
     def note_over(self, outcome: str | None, reason: str, task: int | None = None) -> None:
         """Record that the submission (or one task) is over. Does nothing if that is recorded already.
@@ -141,6 +148,19 @@ class Record:
         return self.submission.root.is_dir() and not self.submission.is_over(self.task)
 
     @property
+    def log(self) -> Path:
+        """The output of the task's batch script."""
+        return self.submission.root / f"task-{self.task}.txt"
+
+    @property
+    def why_not_begun(self) -> str:
+        """Why the task is over, and where its output is, for a run that did not begin in it; "" while it is open."""
+        reason = str(self.submission.end(self.task).get("reason") or "")
+        if not reason or self.submission.job_id() is None:
+            return reason
+        return f"its job ended before it began: {reason}; see {self.log}"
+
+    @property
     def place(self) -> str:
         """Job and task at the scheduler: "job 123_4 on <cluster>", or "being submitted to ..." without a job number.
 
@@ -175,8 +195,8 @@ def open_submissions(home: Home, scheduler: str = "") -> list[Submission]:
     still_open = [submission for submission in submissions if not submission.is_over()]
     if not scheduler:
         return still_open
-    manifests = [(submission, read_json(submission.manifest)) for submission in still_open]
-    return [submission for submission, facts in manifests if facts is None or facts.get("scheduler") == scheduler]
+    manifests = [(submission, submission.facts()) for submission in still_open]
+    return [submission for submission, facts in manifests if not facts or facts.get("scheduler") == scheduler]
 
 
 def submitter() -> dict[str, Any]:

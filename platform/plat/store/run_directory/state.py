@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from plat.store.coordination.submissions import open_record
+from plat.store.coordination.submissions import newest_record, open_record
 from plat.store.run_directory import lease, run_files
 from plat.store.run_directory.history import run_history
 from plat.store.run_directory.paths import AttemptPaths, RunPaths
@@ -36,7 +36,7 @@ class RunState:
     iterations: int | None = None  # of the whole run, None if not recorded
     attempt: int = 0  # number of the newest attempt, 0 before the first
     age: float | None = None  # seconds since the last event, or since the last attempt ended
-    reason: str = ""  # why the last attempt ended, or the place at the scheduler; one line
+    reason: str = ""  # why the last attempt ended, the place at the scheduler, or why a job could not begin; one line
     damage: str = ""  # of result.json in one line, "" if there is none; the next attempt sets a damaged file aside
     starting: str = ""  # current activity of a running run before its first step, "" if not recorded
     resumes: bool = True  # False: it has no checkpoint
@@ -84,7 +84,9 @@ def _state_of_unfinished(paths: RunPaths) -> RunState:
     if queued is not None:
         return queued
     if not attempts:
-        return RunState(RunStatus.MISSING, iterations=iterations, damage=damage)
+        record = newest_record(paths)
+        why = "" if record is None else record.why_not_begun
+        return RunState(RunStatus.MISSING, iterations=iterations, reason=why, damage=damage)
     number = attempts[-1].number
     ended = run_files.read_outcome(attempts[-1])
     saved = any(path for attempt in attempts for path in attempt.checkpoints.glob("*"))
