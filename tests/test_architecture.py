@@ -96,7 +96,7 @@ ONLY_IN = {
     "mlflow": ("plat.store", "plat.app", "plat.cli"),
     "sqlalchemy": ("plat.store",),
     "hydra": ("plat.spec", "plat.trainer.verl.settings.composition"),
-    "ray": ("plat.dispatch.ray", "plat.trainer.private_ray", "plat.trainer.verl"),
+    "ray": ("plat.dispatch.ray", "plat.search.ray", "plat.trainer.private_ray", "plat.trainer.verl"),
     "transfer_queue": ("plat.trainer.verl",),
     "optuna": ("plat.search",),
     "submitit": ("plat.dispatch.slurm",),
@@ -141,7 +141,7 @@ HEAVY_ALLOWED = {"plat.store.mlflow.frames": {"pandas", "numpy"}, "plat.dispatch
 WITHIN_VERL = (
     "plat.trainer.verl.cpu.platform", "plat.trainer.verl.cpu.register", "plat.trainer.verl.cpu.cpu_rollout",
     "plat.trainer.verl.rollouts.agent_loop", "plat.trainer.verl.update.loss", "plat.trainer.verl.update.trainer",
-    "plat.dispatch.ray.tuner",
+    "plat.dispatch.ray.tuner", "plat.search.ray.scheduler", "plat.search.ray.tuned_search",
 )  # fmt: skip
 
 
@@ -277,6 +277,7 @@ def test_only_the_registry_knows_the_schedulers():
         if (folder := owner(f.target, folders)) is not None
         and owner(f.importer, [folder]) is None
         and (f.importer, folder) != ("plat.dispatch.task", "plat.dispatch.local")  # a task does its runs locally
+        and not (folder == "plat.dispatch.ray" and owner(f.importer, ["plat.search.ray"]))  # a search on Ray
     ]
     assert not wrong, "\n".join(wrong)
 

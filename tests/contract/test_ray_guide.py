@@ -19,14 +19,15 @@ COMMANDS = re.findall(r"^\$ (.*)$", GUIDE, re.M)
 
 
 def test_the_guide_has_commands_and_explains_every_setting():
-    assert len(COMMANDS) == 6
+    assert len(COMMANDS) == 7
     table = GUIDE.partition("## Settings")[2].partition("## ")[0]
     assert all(f"`{field.name}" in table for field in fields(RaySettings))
 
 
 @pytest.mark.cluster
 def test_every_command_of_the_guide_does_what_it_says(ray, tmp_path):
-    (tmp_path / "first.yaml").write_text(re.findall(r"```yaml\n(.*?)```", GUIDE, re.S)[0])
+    for name, text in zip(("first", "search"), re.findall(r"```yaml\n(.*?)```", GUIDE, re.S), strict=True):
+        (tmp_path / f"{name}.yaml").write_text(text)
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "RAY_ADDRESS": ray.address}
     said = {}
@@ -38,5 +39,6 @@ def test_every_command_of_the_guide_does_what_it_says(ray, tmp_path):
         assert "ray." not in done.stderr and "(pid=" not in done.stdout
         said[command] = done.stdout
     assert "4 missing" in said[COMMANDS[0]] and "4 done of 4" in said[COMMANDS[2]]
-    assert len(list(tmp_path.glob("plat-home/runs/*/*/result.json"))) == 8
+    assert "3 trials" in said[COMMANDS[6]] and "complete" in said[COMMANDS[6]]
+    assert 8 < len(list(tmp_path.glob("plat-home/runs/*/*/result.json"))) <= 8 + 3
     assert len(list(tmp_path.glob("plat-home/runs/*/*/attempts/002"))) == 0

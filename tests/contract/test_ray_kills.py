@@ -89,6 +89,26 @@ def test_a_killed_driver_is_replaced_by_the_next_command(home: Home, ray: RayClu
     assert all(ours[part] == theirs[part] for part in ("metrics", "tables", "checkpoint"))
 
 
+@pytest.mark.chaos
+def test_a_private_ray_that_loses_its_node_is_replaced(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tune would wait for ever. The runs save, and the command starts another Ray."""
+    monkeypatch.setenv("PYTHONPATH", PYTHONPATH)
+    run = toy_run(seed=3, **{**SLOW, "iterations": 500})  # Ray needs 10 s to notice
+    killer = threading.Thread(target=_kill_raylet, args=(home, run.id))
+    killer.start()
+    private = ("cluster.address=local", "cluster.refresh=0.3")
+    assert sweep(home, [run], on="ray", cluster=private).counts() == {"done": 1}
+    killer.join()
+    assert len(home.run(run.id).attempts()) == 2 and no_step_twice(home.run(run.id))
+
+
+def _kill_raylet(home: Home, run_id: str) -> None:
+    wait_for(lambda: (run_state(home.run(run_id)).step or 0) > 6)
+    for process in psutil.Process().children(recursive=True):
+        if process.name() == "raylet":
+            process.kill()
+
+
 def drivers(name: str) -> list[psutil.Process]:
     """The processes that hold the Tuner of a submission (not the shells that started them)."""
     found = []

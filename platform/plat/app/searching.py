@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,10 @@ from plat.trainer.resources import Resources
 from plat.words.outcomes import PRUNED
 
 if TYPE_CHECKING:
+    from plat.dispatch.dispatcher import Dispatcher
+    from plat.dispatch.dispatcher_spec import Setting
     from plat.dispatch.progress import Progress
+    from plat.dispatch.search_call import SearchCall
     from plat.dispatch.sweep_ends import SweepReport
     from plat.search.search import Search
     from plat.search.summary import Summary
@@ -86,11 +89,16 @@ def search_rest(
 
     Raises HomeError if another process works on the search, and what `run_missing` raises.
     """
+    from plat.dispatch.registry import find_dispatcher
     from plat.search.study import open_study
     from plat.search.summary import summarise
     from plat.search.trial_source import TrialSource
 
     make_home(sweep)
+    if open_search := find_dispatcher(sweep.target.on).open_search:
+        followed = _search_there(sweep, search, open_search, progress)
+        if followed is not None:
+            return followed
     home, threads = sweep.home, max(1, Resources.of(search.first_run.resources).threads)
     at_once = max(1, usable_cores() // threads) if sweep.target.is_here else ON_A_CLUSTER
     with open_study(home, search) as study:
@@ -99,3 +107,33 @@ def search_rest(
         report = run_missing(sweep, source, [experiment], progress=progress)
         report.ends = {key: end for key, end in report.ends.items() if end.outcome != PRUNED}
         return report, summarise(home, search, study), replace(experiment, runs=distinct([experiment]))
+
+
+def _search_there(
+    sweep: Sweep, search: Search, open_search: Callable[[Setting, SearchCall], Dispatcher], progress: Progress | None
+) -> tuple[SweepReport, Summary, Experiment] | None:
+    """Let a dispatcher do the rest of a search, and follow it. Return as `search_rest`; None if nothing is left to do.
+
+    Raises HomeError if a process that is not of that dispatcher works on the search, and what `run_missing` raises.
+    """
+    from plat.dispatch.schedulers import ask_schedulers
+    from plat.dispatch.search_call import SearchCall
+    from plat.search.following import FollowedSearch
+    from plat.search.study import Study, open_study
+    from plat.search.summary import summarise
+    from plat.search.trials import Trials
+
+    call = SearchCall(search.name, str(search.path.absolute()), search.overrides, search.first_run.resources)
+    home = sweep.home
+    ask_schedulers(home)
+    if not FollowedSearch.goes_on(home, call):
+        with open_study(home, search) as study:
+            if Trials(home, search, study).nothing_left:
+                return None
+    source = FollowedSearch(home, search, Study(home, search), call, tell)
+    experiment = search.experiment(source.runs)
+    report = run_missing(
+        sweep, source, [experiment], progress=progress, opened=lambda setting: open_search(setting, call)
+    )
+    report.ends = {key: end for key, end in report.ends.items() if end.outcome != PRUNED}
+    return report, summarise(home, search, Study(home, search)), replace(experiment, runs=distinct([experiment]))

@@ -19,6 +19,8 @@ from plat.units import are, counted
 from plat.words.states import RunStatus
 
 if TYPE_CHECKING:
+    from plat.dispatch.dispatcher import Dispatcher
+    from plat.dispatch.dispatcher_spec import Setting
     from plat.dispatch.feed import Source
     from plat.dispatch.progress import Progress
     from plat.dispatch.sweep_ends import SweepReport
@@ -149,6 +151,7 @@ def run_missing(
     fail_fast: bool = False,
     progress: Progress | None = None,
     on_ended: Callable[[Run], None] | None = None,
+    opened: Callable[[Setting], Dispatcher] | None = None,
 ) -> SweepReport:
     """Create the home if needed, execute the runs that are not done, and import them as they end.
 
@@ -159,6 +162,7 @@ def run_missing(
     fail_fast    start nothing more once the first runs fail in a way that the others will too
     progress     where progress is shown; by default on stdout, with a line for each start and end
     on_ended     called with every run that has ended, whatever its outcome
+    opened       opens a dispatcher in place of the target's (see `plat.dispatch.driver.sweep`)
     """
     from plat.dispatch.driver import sweep as sweep_here
     from plat.dispatch.progress import choose
@@ -189,6 +193,7 @@ def run_missing(
         steal=sweep.steal,
         retry=retry,
         fail_fast=fail_fast,
+        opened=opened,
     )
     stage.dispatched = report.exit_code != 0
     known = [run.id for run in getattr(runs, "runs", ())]  # a search also has runs of earlier trials

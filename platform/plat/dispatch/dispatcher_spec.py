@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from plat.dispatch.dispatcher import Dispatcher
+from plat.dispatch.search_call import SearchCall
 from plat.errors import SpecError
 from plat.store.coordination.submissions import Submission
 from plat.store.home import Home
@@ -78,6 +79,8 @@ class DispatcherSpec:
     end_tasks            (tasks): end these tasks of submissions; none of their runs is wanted any more
     task_states          (home, note): the states of the tasks of open submissions; with `note`, record in the home
                          which tasks are over
+    open_search          (setting, search): a dispatcher that executes a whole search (`plat.dispatch.search_call`) by
+                         itself, and follows its runs; None: the command asks for the trials
     on_this_machine      this machine executes the runs; False for a scheduler, which may also have runs of other sweeps
     detaches_by_default  a sweep returns as soon as the scheduler has its runs, unless `--wait` is given
     """
@@ -88,6 +91,7 @@ class DispatcherSpec:
     check_reachable: Callable[[Sequence[str]], None] = lambda cluster: None
     end_tasks: Callable[[Sequence[tuple[Submission, int]]], None] = lambda tasks: None
     task_states: Callable[[Home, bool], Mapping[TaskKey, TaskState]] = lambda home, note: {}
+    open_search: Callable[[Setting, SearchCall], Dispatcher] | None = None
     on_this_machine: bool = True
     detaches_by_default: bool = False
 

@@ -55,6 +55,7 @@ def sweep(
     retry: bool = False,
     stall_after: float | None = None,
     fail_fast: bool = False,
+    opened: Callable[[Setting], Dispatcher] | None = None,
 ) -> SweepReport:
     """Execute the runs that `Admission.judge` finds MISSING, and return the state of all runs at the end.
 
@@ -71,6 +72,7 @@ def sweep(
     retry        retry failed runs, whatever their failure class
     stall_after  seconds without an event after which a run is killed as stalled; None: the trainer's default
     fail_fast    start nothing more once the first runs fail in a way that the others will too (see `FailFast`)
+    opened       opens a dispatcher in place of that of `on`; it is opened even if no run is missing yet
 
     Raises SpecError if no dispatcher is named `on`, and SpecError or SchedulerError if it cannot be used here. After
     Ctrl-C, SIGTERM or SIGHUP during the runs it returns normally, with `interrupted` set in the report.
@@ -83,8 +85,8 @@ def sweep(
     feed = Feed(FixedRuns(runs) if isinstance(runs, Sequence) else runs, admission, report)
     try:
         missing = feed.next()
-        if missing:
-            dispatcher = registry.open_dispatcher(on, setting)
+        if missing or opened:
+            dispatcher = opened(setting) if opened else registry.open_dispatcher(on, setting)
             if detach and not dispatcher.detachable:
                 raise cannot_detach()
             _Drive(home, dispatcher, feed, progress, report, on_finished, fail_fast).do(missing, before_runs)

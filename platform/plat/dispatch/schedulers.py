@@ -8,8 +8,16 @@ from dataclasses import replace
 
 from plat.dispatch import registry
 from plat.dispatch.dispatcher_spec import OVER, PENDING, TaskKey, TaskState
+from plat.dispatch.search_call import STOP, search_id
 from plat.errors import PluginError
-from plat.store.coordination.submissions import Record, Submission, newest_record, open_record, open_submissions
+from plat.store.coordination.submissions import (
+    Record,
+    Submission,
+    newest_record,
+    newest_records,
+    open_record,
+    open_submissions,
+)
 from plat.store.home import Home
 from plat.store.run_directory.attempts import request_cancel
 from plat.store.run_directory.state import RunState
@@ -79,6 +87,15 @@ def cancel_runs(home: Home, run_ids: Sequence[str]) -> list[str]:
     for scheduler, theirs in unwanted.items():
         registry.find_dispatcher(scheduler).end_tasks(theirs)
     return held
+
+
+def end_search(home: Home, name: str) -> bool:
+    """Ask a search that a scheduler has to end, after its runs have saved; return False if none has it."""
+    record = newest_records(home).get(search_id(name))
+    if record is None or not record.is_open:
+        return False
+    (record.submission.root / STOP).touch()
+    return True
 
 
 def _is_unwanted(home: Home, submission: Submission, task: int) -> bool:

@@ -15,6 +15,7 @@ from plat.dispatch.dispatcher import ENDED, QUEUED, RUNNING, WAITING, Change
 from plat.dispatch.local.devices import visible_gpus
 from plat.dispatch.local.jobs import make_jobs, thread_environment, trainers_that_train
 from plat.dispatch.local.local_decisions import oom_kills, read_end, stall_signal
+from plat.dispatch.local.local_dispatcher import LocalDispatcher
 from plat.dispatch.progress import summary
 from plat.dispatch.run_view import View
 from plat.processes.cores import usable_cores
@@ -22,10 +23,11 @@ from plat.processes.process_tree import signal_name
 from plat.store.coordination.preparations import announced
 from plat.store.home import Home
 from plat.store.provenance.code_state import CodeState
-from plat.store.run_directory.attempts import new_attempt
+from plat.store.run_directory.attempts import new_attempt, request_cancel
 from plat.store.run_directory.creation import create
 from plat.store.run_directory.run_io import FileRunIO
 from plat.store.run_directory.spool import SpoolWriter
+from plat.store.run_directory.state import run_state
 from plat.trainer import heartbeat
 
 
@@ -312,3 +314,17 @@ def test_the_time_left_is_not_told_before_a_run_has_ended(tmp_path):
     assert board.totals(views, 1).eta == 30.0 + 190.0
     last.state, last.outcome, queued.seconds = "ended", "finished", 0.0
     assert board.totals(views, 1).eta == 190.0, "nothing waits for a slot"
+
+
+def test_a_run_that_was_asked_to_end_before_it_began_does_not_begin_in_a_task(home):
+    """A task's runs wait for each other: the mark of a waiting one must hold. A sweep of one's own drops it."""
+    runs = [toy_run(seed=seed) for seed in range(2)]
+    for run in runs:
+        request_cancel(create(home, run, "test"))
+    for heeds_marks, state in ((True, "missing"), (False, "done")):
+        dispatcher = LocalDispatcher(home, lambda run: home.run(run.id), slots=1, heeds_marks=heeds_marks)
+        dispatcher.submit(runs)
+        while dispatcher.active():
+            dispatcher.poll(0.1)
+        dispatcher.close()
+        assert {run_state(home.run(run.id)).state for run in runs} == {state}

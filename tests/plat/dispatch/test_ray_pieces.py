@@ -42,6 +42,8 @@ def test_the_address_is_local_unless_something_names_another(monkeypatch):
         ("cluster=lab", "profiles are for SLURM"),
         ("cluster.addres=h:1", "no option 'addres'"),
         ("cluster.address=ray://head:10001", "is not the address of a Ray cluster"),
+        ("cluster.address=head:²", "is not the address of a Ray cluster"),
+        ("cluster.address=head:65536", "is not the address of a Ray cluster"),
         ("cluster.address=http://head:8265", "is not the address of a Ray cluster"),
         ("cluster.threads=two", "threads must be a whole number"),
         ("cluster.threads=-1", "threads must be a whole number"),
@@ -210,6 +212,16 @@ def test_another_cluster_s_runs_are_left_to_it_unless_it_is_gone_or_they_are_sto
     assert open_record(runs[0]) is None
 
 
+def test_a_loopback_address_of_another_machine_says_nothing_here(home, toy, monkeypatch):
+    there = {"host": "another", "boot_id": "another", "user": "me"}
+    monkeypatch.setattr("plat.dispatch.submitting.submitter", lambda: there)
+    for count, address in enumerate(("127.0.0.1:1", "localhost:1", HERE.address), start=1):
+        _, runs = submitted(home, toy, count, session="two", address=address)  # a further run
+        task_states(home)
+        refresh(home)
+        assert open_record(runs[-1]) is not None
+
+
 def test_another_cluster_s_runs_can_be_stolen(home, toy):
     _, runs = submitted(home, toy, 1, session="two", local=True, address="127.0.0.1:2")
     refresh(home)
@@ -241,9 +253,10 @@ def test_a_ray_of_our_own_is_gone_with_its_process(home, toy):
     assert open_record(runs[0]) is None
 
 
-def test_a_cluster_that_is_not_there_is_named_at_once(home, toy):
-    with pytest.raises(SchedulerError, match=r"no Ray cluster answers at 127.0.0.1:1:") as error:
-        sweep(home, [toy()], on="ray", cluster=("cluster.address=127.0.0.1:1",))
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "a..b:6379"])
+def test_a_cluster_that_is_not_there_is_named_at_once(home, toy, address):
+    with pytest.raises(SchedulerError, match=f"no Ray cluster answers at {address}:") as error:
+        sweep(home, [toy()], on="ray", cluster=(f"cluster.address={address}",))
     assert "ray start --head" in error.value.fix
 
 

@@ -22,7 +22,7 @@ from plat.processes.process_tree import signal_name
 from plat.runner.failures import RETRIES
 from plat.store.coordination.preparations import is_being_prepared
 from plat.store.home import Home
-from plat.store.run_directory.attempts import record_failure, settle
+from plat.store.run_directory.attempts import record_failure, requested_end, settle
 from plat.store.run_directory.paths import RunPaths
 from plat.store.run_directory.state import run_state
 from plat.words.outcomes import INTERRUPTED, NOT_KNOWN, failed, failure_class
@@ -37,14 +37,19 @@ LAST_WORDS = 5.0  # seconds that a stalled run has to print its tracebacks
 CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSYS, signal.SIGTRAP)
 
 
-def before_start(job: LocalJob, home: Home, create: Create, steal: bool) -> Decision | None:
-    """Return None if the job can start now (a run's directory then exists), else the decision."""
+def before_start(job: LocalJob, home: Home, create: Create, steal: bool, heeds_marks: bool) -> Decision | None:
+    """Return None if the job can start now (a run's directory then exists), else the decision.
+
+    heeds_marks  a run that was asked to end (by its file `cancel`) does not start
+    """
     if job.kind == "prepare":
         return Decision(WAITING) if is_being_prepared(home, job.id) else None
     try:
         paths = create(job.run)
     except PlatError as error:
         return decisions.without_directory(error)
+    if heeds_marks and paths.cancel.exists():
+        return Decision(ENDED, *requested_end(paths))
     return decisions.before_start(paths, steal)
 
 

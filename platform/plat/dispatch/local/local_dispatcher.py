@@ -40,7 +40,8 @@ class LocalDispatcher:
 
     `slots` defaults to usable cores // most threads of a job. With the default, no job is started beside a running one
     while other sweeps use the cores. `stall_after` (seconds without an event) defaults to the trainer's value, as does
-    `gpus` (GPUs of each job, or the share of one) if it is 0.
+    `gpus` (GPUs of each job, or the share of one) if it is 0. With `heeds_marks`, a run with a file `cancel` does not
+    start.
     """
 
     farewell = "stopping: runs are saving their state (again to kill them); the same command resumes from there"
@@ -55,6 +56,7 @@ class LocalDispatcher:
         steal: bool = False,
         stall_after: float | None = None,
         gpus: float = 0,
+        heeds_marks: bool = False,
     ) -> None:
         self.home = home
         self.jobs: dict[str, LocalJob] = {}
@@ -62,6 +64,7 @@ class LocalDispatcher:
         self.stopping = False
         self._create = create
         self._steal = steal
+        self._heeds_marks = heeds_marks
         self._stall_after = stall_after
         self._gpus = gpus
         self._schedule = Schedule()
@@ -180,7 +183,7 @@ class LocalDispatcher:
 
     def _start(self, job: LocalJob) -> None:
         """Start a job unless it is done, held, or prepared elsewhere."""
-        decision = local_decisions.before_start(job, self.home, self._create, self._steal)
+        decision = local_decisions.before_start(job, self.home, self._create, self._steal, self._heeds_marks)
         if decision is not None:
             self._apply(job, decision)
             return

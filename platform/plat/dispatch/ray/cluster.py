@@ -51,6 +51,11 @@ class Cluster:
         most = sorted((node.get("CPU", 0.0) for node in self._able_nodes(needed)), reverse=True)
         return most[needed.nodes - 1] if len(most) >= needed.nodes else 1.0
 
+    def request(self, needed: Resources, elastic: bool) -> dict[str, float]:
+        """Return what a task requests on each of its "nodes", as Ray names it; `elastic`: all CPUs that it wants."""
+        cpus = needed.threads if elastic else min(needed.threads, self.cpus_each(needed))
+        return {"CPU": cpus, "GPU": needed.gpus, "memory": needed.memory_mb * 2**20, "nodes": needed.nodes}
+
     def room_for(self, needed: Sequence[Resources]) -> int:
         """Estimate how many runs fit at once, from CPUs alone; at least 1.
 

@@ -10,7 +10,6 @@ that is closed, the runs save and stop, and the private Ray ends.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import logging
 import os
@@ -19,6 +18,8 @@ import signal
 import sys
 import tempfile
 import threading
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -26,13 +27,12 @@ from typing import Any
 from plat.dispatch.ray.cluster import Cluster
 from plat.dispatch.ray.jobs import tune_folder
 from plat.dispatch.ray.ray_settings import LOCAL
-from plat.dispatch.ray.trial import STOP
 from plat.processes import identification
 from plat.processes.cores import usable_cores
 from plat.store.coordination.submissions import Submission
 from plat.trainer.private_ray import private_ray
-from plat.words.outcomes import INTERRUPTED
 
+LOOK_EVERY = 2.0  # seconds between two looks at the node of a private Ray
 OBJECT_STORE = 80 * 2**20  # bytes; plat stores no objects in it
 SETTINGS = {  # of Ray and of Tune, unless the user has set them
     "RAY_AIR_NEW_OUTPUT": "0",  # Tune prints nothing
@@ -43,20 +43,27 @@ SETTINGS = {  # of Ray and of Tune, unless the user has set them
 }
 
 
-def of_a_job(folder: Path, attempt: int) -> None:
+def main(arguments: Sequence[str], make_tasks: Callable[[], Any]) -> None:
+    """Run the program with these arguments; `make_tasks` returns a `tuner.Tasks`, after Ray was started."""
+    os.environ |= {**SETTINGS, **os.environ}
+    if arguments[0] == "--private":
+        of_a_command(int(arguments[1]) or None, float(arguments[2]), make_tasks)
+    else:
+        of_a_job(Path(arguments[0]), int(arguments[1]), make_tasks)
+
+
+def of_a_job(folder: Path, attempt: int, make_tasks: Callable[[], Any]) -> None:
     """Execute the tasks of one submission on the cluster whose job this process is."""
     import ray
 
-    from plat.dispatch.ray.tuner import Tasks, run_trials
-
-    submission, tasks = Submission(folder), Tasks()
     ray.init(address="auto", log_to_driver=False, logging_level=logging.ERROR)
+    submission, tasks = Submission(folder), make_tasks()
     tasks.add(submission)
     tasks.add(None)
-    run_trials(tasks, tune_folder(submission, attempt), submission.facts().get("jobs"))
+    tasks.execute(tune_folder(submission, attempt), submission.facts().get("jobs"))
 
 
-def of_a_command(jobs: int | None, within: float) -> None:
+def of_a_command(jobs: int | None, within: float, make_tasks: Callable[[], Any]) -> None:
     """Start a private Ray and execute the tasks of the submissions that the command writes to standard input."""
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # the command decides what Ctrl-C means
@@ -65,36 +72,43 @@ def of_a_command(jobs: int | None, within: float) -> None:
     with private_ray(nodes=1), _started(within):  # before Ray is imported
         import ray
 
-        from plat.dispatch.ray.tuner import Tasks, run_trials
-
         head = next(node for node in ray.nodes() if node["Alive"])
         address = ray.get_runtime_context().gcs_address
         owner = identification.this_process()
         print(json.dumps(asdict(Cluster(head["NodeID"], address, (head["Resources"],), owner))), file=answers)
         answers.close()
-        tasks, submissions = Tasks(), []
+        tasks = make_tasks()
         first = sys.stdin.readline().strip()
         if not first:
             return
+        tasks.add(Submission(Path(first)))
 
         def feed() -> None:
-            for line in itertools.chain([first], sys.stdin):
-                submissions.append(Submission(Path(line.strip())))
-                tasks.add(submissions[-1])
-            tasks.add(None)
-            for submission in submissions:
-                _stop(submission)
+            for line in sys.stdin:
+                tasks.add(Submission(Path(line.strip())))
+            tasks.stop()
 
         threading.Thread(target=feed, daemon=True).start()
-        run_trials(tasks, tune_folder(Submission(Path(first)), 1), jobs)
+        threading.Thread(target=_end_without_node, daemon=True).start()
+        tasks.execute(tune_folder(Submission(Path(first)), 1), jobs)
 
 
-def _stop(submission: Submission) -> None:
-    """Ask the trials of a submission to let their runs save and stop; those that have not begun are over."""
-    (submission.root / STOP).touch()
-    for number in range(len(submission.tasks())):
-        if not submission.starts(number).exists():
-            submission.note_over(INTERRUPTED, "asked to stop before it began", number)
+def _end_without_node() -> None:
+    """End this process, and the other ones of its Ray, once the node was lost: Tune would wait for ever."""
+    import ray
+
+    while ray.is_initialized() and any(node["Alive"] for node in ray.nodes()):
+        time.sleep(LOOK_EVERY)
+    if not ray.is_initialized():  # it has ended as it should
+        return
+    print("the node of the private Ray was lost", file=sys.stderr, flush=True)
+    os.killpg(0, signal.SIGKILL)  # the runs are not of this group, and save
+
+
+def _tasks() -> Any:
+    from plat.dispatch.ray.tuner import Tasks
+
+    return Tasks()
 
 
 @contextlib.contextmanager
@@ -123,8 +137,4 @@ def _started(within: float) -> Any:
 
 
 if __name__ == "__main__":
-    os.environ |= {**SETTINGS, **os.environ}
-    if sys.argv[1] == "--private":
-        of_a_command(int(sys.argv[2]) or None, float(sys.argv[3]))
-    else:
-        of_a_job(Path(sys.argv[1]), int(sys.argv[2]))
+    main(sys.argv[1:], _tasks)

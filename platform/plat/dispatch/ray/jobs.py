@@ -22,6 +22,7 @@ from plat.dispatch.ray.cluster import Cluster
 from plat.dispatch.ray.ray_settings import AUTO, RaySettings
 from plat.store.coordination.submissions import Submission
 
+DRIVER = "plat.dispatch.ray.driver"  # unless the submission names another module as its "driver"
 ANSWER_WITHIN = 60.0  # seconds
 INHERITED = ("PYTHONPATH", "PLAT_", "HF_")  # variables that a driver and its trials get from the submitting command
 MOST_NODES = 10_000  # that the State API is asked for; without a number it lists 100
@@ -79,7 +80,7 @@ class JobsClient:
     def submit(self, submission: Submission, attempt: int) -> str:
         """Start a driver for a submission, or find the one that has this number; return the id of its job."""
         job = job_id(submission, attempt)
-        program = [sys.executable, "-P", "-u", "-m", "plat.dispatch.ray.driver"]
+        program = [sys.executable, "-P", "-u", "-m", str(submission.facts().get("driver", DRIVER))]
         command = [*program, str(submission.root.absolute()), str(attempt)]
         variables = {name: value for name, value in os.environ.items() if name.startswith(INHERITED)}
         try:
@@ -149,5 +150,5 @@ def _check_port(address: str) -> None:
     try:
         with socket.create_connection((host, int(port)), timeout=10.0):
             return
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # UnicodeError: no name of a host
         raise SchedulerError(f"no Ray cluster answers at {address}: {error}", fix=_START_ONE) from error

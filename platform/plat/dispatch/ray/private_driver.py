@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -17,17 +18,18 @@ from plat.store.coordination.submissions import Submission
 class PrivateDriver:
     """A private Ray on this machine. It ends with this process, after its runs have saved.
 
+    module  the program, `plat.dispatch.ray.driver` or one that is built on it
     jobs    the most trials at a time; None: as many as fit
     within  seconds that it has to start; else SchedulerError
     log     file that collects the output of Ray
     """
 
-    def __init__(self, jobs: int | None, within: float, log: Path) -> None:
+    def __init__(self, module: str, jobs: int | None, within: float, log: Path) -> None:
         log.parent.mkdir(parents=True, exist_ok=True)
         arguments = ["--private", str(jobs or 0), str(within)]
         with open(log, "ab") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-u", "-m", "plat.dispatch.ray.driver", *arguments],
+                [sys.executable, "-P", "-u", "-m", module, *arguments],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=output,
@@ -65,10 +67,11 @@ class PrivateDriver:
             self._process.stdin.close()
 
     def close(self, patience: float) -> None:
-        """Stop, and wait at most `patience` seconds for the end."""
+        """Stop, and wait at most `patience` seconds for the end; then kill it and its Ray."""
         self.stop()
         handle = handle_of(self._process.pid)
         if handle is not None and self._process.poll() is None:
-            wait_for_end(handle, patience)
+            if not wait_for_end(handle, patience):
+                os.killpg(self._process.pid, signal.SIGKILL)
             os.close(handle)
         self._process.poll()

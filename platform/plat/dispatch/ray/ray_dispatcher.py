@@ -1,186 +1,20 @@
-"""Hand runs to Ray Tune and follow them there (a Dispatcher).
-
-On a running cluster the Jobs API starts a driver for each submission, which holds its Tuner; the runs continue without
-this process. A private Ray on this machine ends with this process, after its runs have saved; its Tuner takes all
-submissions of this process. Keeps the promises of `plat.dispatch.scheduled`; each run is handed to Ray by one submitter
-only.
-"""
+"""The dispatcher `--on ray` as `plat.dispatch.registry` finds it."""
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
-from plat.dispatch.decisions import Decision
-from plat.dispatch.dispatcher import ENDED, REFUSED, Job, SchedulerError
+from plat.dispatch.dispatcher import Dispatcher
 from plat.dispatch.dispatcher_spec import DispatcherSpec, Setting, cannot_detach
-from plat.dispatch.packing import chunks, runs_worth
-from plat.dispatch.ray.cluster import NOWHERE
 from plat.dispatch.ray.jobs import JobsClient
-from plat.dispatch.ray.private_driver import PrivateDriver
-from plat.dispatch.ray.ray_refresh import SCHEDULER, refresh, task_states
-from plat.dispatch.ray.ray_settings import RaySettings, read_settings
-from plat.dispatch.ray.trial import KILL
-from plat.dispatch.scheduled import ScheduledDispatcher
-from plat.dispatch.submitting import hand_over
+from plat.dispatch.ray.ray_refresh import task_states
+from plat.dispatch.ray.ray_settings import read_settings
+from plat.dispatch.ray.search_dispatcher import SearchDispatcher
+from plat.dispatch.ray.tune_dispatcher import TuneDispatcher
+from plat.dispatch.search_call import SearchCall
 from plat.extras import require_extra
-from plat.planning.cost import History
-from plat.store.coordination.submissions import Record, Submission
-from plat.trainer.resources import Resources
+from plat.store.coordination.submissions import Submission
 from plat.words.outcomes import CANCELLED
-
-if TYPE_CHECKING:
-    from plat.spec.expansion.run import Run
-
-WORTH_A_TRIAL = 120.0  # seconds of work; shorter runs share a trial, which loads torch and verl once
-
-
-class RayDispatcher(ScheduledDispatcher):
-    """Dispatcher for Ray. `setting.jobs` is the most trials at a time."""
-
-    scheduler = SCHEDULER
-
-    def __init__(self, setting: Setting, settings: RaySettings) -> None:
-        super().__init__(setting, settings.refresh, setting.jobs)
-        self._settings = settings
-        self._log = setting.home.logs / "ray.txt"
-        self._jobs: JobsClient | None = None  # of a cluster
-        self._private: PrivateDriver | None = None
-        self._cluster = NOWHERE
-        self._lost_since: float | None = None
-        self._own: set[str] = set()  # the submissions that this process has made
-        self.detachable = not settings.is_local
-        self.farewell = "stopped following: the runs that Ray has continue, and the same command follows them again"
-        if settings.is_local:
-            self.farewell = "stopping: runs are saving their state (again to kill them); the same command resumes"
-
-    def active(self) -> bool:
-        """Return True while a run has not ended; after `stop`, while runs of a private Ray are saving."""
-        if self.stopping and self._settings.is_local:
-            return self._private is not None and bool(self._own_records())
-        return super().active()
-
-    def stop(self) -> None:
-        """Stop following runs on a cluster; ask runs of a private Ray to save and stop."""
-        super().stop()
-        if self._private is not None:
-            self._private.stop()
-            self._refreshed = None
-
-    def kill(self) -> None:
-        """End the runs of a private Ray at once; the next sweep resumes from the newest checkpoints."""
-        super().kill()
-        if self._private is not None:
-            for record in self._own_records().values():
-                (record.submission.root / KILL).touch()
-
-    def close(self, patience: float = 60.0) -> None:
-        """Leave the cluster, or end a private Ray after its runs have saved; wait for that at most `patience` s."""
-        if self._private is not None:
-            self._private.close(patience)
-        self._private = self._jobs = None
-
-    def _own_records(self) -> dict[str, Record]:
-        return {job: record for job, record in self._followed.items() if record.submission.name in self._own}
-
-    def _refresh(self) -> bool:
-        try:
-            self._connect()
-            refresh(self.home, self._cluster, self._jobs, self._setting.steal)
-        except SchedulerError as error:
-            self._lose_cluster(error)
-            return False
-        self._lost_since = None
-        if self.slots is None:
-            self.slots = self._cluster.room_for([self._needed(job.run) for job in self.jobs.values()])
-        return True
-
-    def _connect(self) -> None:
-        """Find the cluster, or start a private Ray, if there is none or it has ended."""
-        if not self._settings.is_local:
-            self._jobs = self._jobs or JobsClient(self._settings)
-            self._cluster = self._jobs.cluster
-        elif not self.stopping and (self._private is None or self._private.ended):
-            self._private = PrivateDriver(self._setting.jobs, self._settings.connect_within, self._log)
-            self._cluster = self._private.cluster
-
-    def _lose_cluster(self, error: SchedulerError) -> None:
-        """Connect again at the next refresh.
-
-        Raises `error` if it is certain, or if Ray never answered, or has not answered for `connect_within` seconds.
-        """
-        self._jobs = None
-        now = time.monotonic()
-        if self._lost_since is None:
-            self._lost_since = now
-            self.notices.append(f"{error.what}; asking again")
-        if error.certain or self._cluster is NOWHERE or now - self._lost_since > self._settings.connect_within:
-            raise error
-
-    def _hand_over(self, ready: list[Job]) -> None:
-        fitting: dict[str, Job] = {}
-        for job in ready:
-            problem = "" if self._settings.elastic else self._cluster.never_fits(self._needed(job.run))
-            if problem:
-                self._apply(job, Decision(ENDED, REFUSED, problem))
-            else:
-                fitting[job.run.id] = job
-        if fitting:
-            size = self._runs_per_task()
-            packed = chunks([job.run for job in fitting.values()], self._needed, lambda runs: size, len(fitting))
-            self._adopt_or_put_back(
-                list(fitting.values()), self._submit([runs for each in packed for runs in each.tasks])
-            )
-
-    def _submit(self, tasks: list[list[Run]]) -> dict[str, Record]:
-        is_local, cluster = self._settings.is_local, self._cluster
-        place = {"scheduler": SCHEDULER, "cluster": "a local Ray" if is_local else cluster.address}
-        needs = {run.id: self._asked(self._needed(run)) for runs in tasks for run in runs}
-
-        def describe(submission: Submission, ids: list[list[str]], comment: str) -> dict[str, Any]:
-            return {
-                "session": cluster.session,
-                "address": cluster.address,
-                "local": is_local,
-                "owner": cluster.owner,
-                "slots": 1,
-                "jobs": self._setting.jobs,
-                "needs": [needs[members[0]] for members in ids],
-                "directory": os.getcwd(),
-            }
-
-        def call(submission: Submission, ids: list[list[str]], lock: int) -> str:
-            self._own.add(submission.name)
-            if self._private is not None:
-                return self._private.submit(submission)
-            assert self._jobs is not None
-            return self._jobs.submit(submission, 1)
-
-        records: dict[str, Record] = {}
-        try:
-            records = hand_over(self.home, place, tasks, describe, call)
-        except SchedulerError as error:
-            self._lose_cluster(error)
-        return records
-
-    def _asked(self, needed: Resources) -> dict[str, float]:
-        """Return what a task requests on each of its "nodes", under Ray's names."""
-        cpus = needed.threads if self._settings.elastic else min(needed.threads, self._cluster.cpus_each(needed))
-        return {"CPU": cpus, "GPU": needed.gpus, "memory": needed.memory_mb * 2**20, "nodes": needed.nodes}
-
-    def _needed(self, run: Run) -> Resources:
-        return self._settings.resources(run.resources)
-
-    def _runs_per_task(self) -> int:
-        """Return the setting, else round(WORTH_A_TRIAL / mean expected seconds), with at least 3 tasks per slot."""
-        if self._settings.runs_per_task:
-            return self._settings.runs_per_task
-        runs = [job.run for job in self.jobs.values()]
-        seconds = History.read(self.home.history).seconds
-        worth = runs_worth(runs, lambda run: seconds(run, 0), WORTH_A_TRIAL)
-        return max(1, min(worth, len(runs) // (3 * (self.slots or 1))))
 
 
 def check_settings(cluster: Sequence[str], detach: bool) -> None:
@@ -207,13 +41,19 @@ def end_tasks(tasks: Sequence[tuple[Submission, int]]) -> None:
             submission.note_over(CANCELLED, "cancelled", task)
 
 
-def open_dispatcher(setting: Setting) -> RayDispatcher:
+def open_dispatcher(setting: Setting) -> TuneDispatcher:
     """Open Ray; raise SpecError for a wrong setting. Ray is asked when the first run is missing."""
-    return RayDispatcher(setting, read_settings(setting.cluster))
+    return TuneDispatcher(setting, read_settings(setting.cluster))
+
+
+def open_search(setting: Setting, search: SearchCall) -> Dispatcher:
+    """Open Ray for a search that goes on there; raise SpecError for a wrong setting."""
+    return SearchDispatcher(setting, search)
 
 
 SPEC = DispatcherSpec(
     open_dispatcher,
+    open_search=open_search,
     check_settings=check_settings,
     check_reachable=check_reachable,
     end_tasks=end_tasks,

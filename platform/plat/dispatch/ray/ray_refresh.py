@@ -19,7 +19,6 @@ from plat.dispatch.ray.jobs import Attempt, JobsClient, job_id, tune_folder
 from plat.dispatch.submitting import give_up, submitter_may_live
 from plat.processes import identification
 from plat.store.coordination.submissions import Submission, open_submissions
-from plat.store.disk.durable import read_json
 from plat.store.home import Home
 from plat.words.outcomes import failed
 
@@ -40,15 +39,18 @@ def refresh(home: Home, cluster: Cluster, jobs: JobsClient | None, steal: bool =
     is_lost = _lost_clusters()
     attempts = jobs.attempts() if jobs else {}
     for submission in open_submissions(home, SCHEDULER):
-        facts = read_json(submission.manifest)
-        if facts is None:
+        facts = submission.facts()
+        if not facts:
             give_up(submission, "Ray", ACCEPT_WITHIN)
         elif _note_end(submission, facts):
             continue
         elif jobs is None or facts["session"] != cluster.session:
             is_other = facts["session"] != cluster.session
-            if is_lost(facts) or (is_other and (steal or facts["address"] == cluster.address)):
+            if is_lost(facts) or (is_other and (steal or (facts["address"] == cluster.address and _same_here(facts)))):
                 _note_all_over(submission, facts, GONE)
+        elif "search" in facts:  # its trials belong to the driver of the search
+            if Submission(home.submissions / facts["search"]).is_over():
+                _note_all_over(submission, facts, "its search has ended")
         elif submission.job_id() is not None or not submitter_may_live(submission):
             submission.note_job(_job(submission, jobs, attempts.get(submission.name)), "the list of jobs")
 
@@ -103,9 +105,17 @@ def _lost_clusters() -> Callable[[Mapping[str, Any]], bool]:
     refuses = functools.cache(_refuses)
 
     def is_lost(facts: Mapping[str, Any]) -> bool:
-        return not identification.may_run(facts["owner"]) if facts["local"] else refuses(str(facts["address"]))
+        if facts["local"]:
+            return not identification.may_run(facts["owner"])
+        return _same_here(facts) and refuses(str(facts["address"]))
 
     return is_lost
+
+
+def _same_here(facts: Mapping[str, Any]) -> bool:
+    """Return True if the address of a submission's cluster is of the same machine here as where it was submitted."""
+    host = str(facts["address"]).rpartition(":")[0]
+    return identification.is_of_this_boot(facts["by"]) or not (host == "localhost" or host.startswith(("127.", "[::1")))
 
 
 def _refuses(address: str) -> bool:
@@ -115,5 +125,5 @@ def _refuses(address: str) -> bool:
             return False
     except ConnectionRefusedError:
         return True
-    except OSError:  # the network, or a firewall
+    except (OSError, UnicodeError):  # the network, a firewall, or no name of a host
         return False

@@ -98,7 +98,8 @@ def _checked(key: str, value: Any, kind: type, where: str) -> Any:
 
 def _check_address(address: str, where: str) -> None:
     host, _, port = address.rpartition(":")
-    if address not in (LOCAL, AUTO) and not (host and port.isdigit() and "/" not in address):
+    is_port = port.isascii() and port.isdigit() and int(port) < 2**16
+    if address not in (LOCAL, AUTO) and not (host and is_port and "/" not in address):
         raise SpecError(
             f"{address!r} is not the address of a Ray cluster",
             where=where,

@@ -16,10 +16,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from plat.dispatch.search_call import STOP
 from plat.errors import PlatError
 from plat.processes import identification
 from plat.processes.own_process import without_dropped
@@ -35,8 +36,8 @@ from plat.words.outcomes import INTERRUPTED, failed
 from plat.words.states import LeaseState
 
 TICK = 0.5  # seconds between two looks at the files of the runs
-# Files in the folder of a submission: its runs are to save and stop, or to end at once.
-STOP, KILL = "stop", "kill"
+# File in the folder of a submission: its runs are to end at once.
+KILL = "kill"
 SAVING = 120.0  # seconds that runs have to save after their parent process was killed
 
 
@@ -45,12 +46,18 @@ def execute(config: Mapping[str, Any]) -> None:
 
     config  "submission" (its folder), "task" (a number), "needs" (see `resources`)
     """
+    submission, number = Submission(Path(config["submission"])), int(config["task"])
+    runs = [Evaluations(submission.home.run(run_id)) for run_id in submission.runs_of(number)]
+    execute_task(config, lambda: (result for each in runs for result in each.new()))
+
+
+def execute_task(config: Mapping[str, Any], new_results: Callable[[], Iterable[dict[str, Any]]]) -> None:
+    """Execute the task of a config, as `execute`; report what `new_results` returns, which is called every TICK."""
     from ray import tune
 
     submission, number = Submission(Path(config["submission"])), int(config["task"])
     if submission.is_over(number):
         return
-    runs = [Evaluations(submission.home.run(run_id)) for run_id in submission.runs_of(number)]
     asked = (submission.root / STOP).exists()
     code: int | None = 0
     if not asked:
@@ -60,7 +67,7 @@ def execute(config: Mapping[str, Any]) -> None:
             for wish in [wish for wish in wishes if wish.exists()]:
                 process.send_signal(wishes.pop(wish))
                 asked = True
-            for result in _new(runs):
+            for result in new_results():
                 tune.report(result)
     if code:
         _wait_for_runs(submission, number)
@@ -70,7 +77,7 @@ def execute(config: Mapping[str, Any]) -> None:
         submission.note_over(failed("node"), f"its process ended with code {code}", number)
     else:
         submission.note_over(None, "its process has ended", number)
-    for result in _new(runs):
+    for result in new_results():
         tune.report(result)
 
 
@@ -100,10 +107,6 @@ class Evaluations:
                 if self._headline in event.metrics:
                     value = event.metrics[self._headline]
                     yield {self._headline: value, "step": event.step, "run": self._paths.root.name}
-
-
-def _new(runs: Sequence[Evaluations]) -> Iterator[dict[str, Any]]:
-    return (result for each in runs for result in each.new())
 
 
 def _wait(process: subprocess.Popen[bytes], seconds: float) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ from ray import tune
 from ray.tune.search import Searcher
 
 from plat.dispatch.ray.trial import execute, resources
+from plat.dispatch.search_call import STOP
 from plat.store.coordination.submissions import Submission
-from plat.words.outcomes import failed
+from plat.words.outcomes import INTERRUPTED, failed
 
 RESTARTS = 5  # by Tune, of a trial whose worker or node was lost
 LOOK_EVERY = 2.0  # seconds between two looks for tasks that are over before they began
@@ -26,6 +28,7 @@ class Tasks(Searcher):  # type: ignore[misc]
         super().__init__()
         self.live: dict[str, Task] = {}  # by trial id: those that wait or run
         self.closed = False
+        self.submissions: list[Submission] = []
         self._waiting: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
 
     def add(self, submission: Submission | None) -> None:
@@ -33,9 +36,23 @@ class Tasks(Searcher):  # type: ignore[misc]
         if submission is None:
             self._waiting.put(None)
             return
+        self.submissions.append(submission)
         for number, needs in enumerate(submission.facts()["needs"]):
             if not submission.is_over(number):
                 self._waiting.put({"submission": str(submission.root), "task": number, "needs": needs})
+
+    def stop(self) -> None:
+        """Ask the runs to save and stop. The tasks that have not begun are over, and none is begun."""
+        self.add(None)
+        for submission in self.submissions:
+            stop_tasks(submission)
+
+    def look(self) -> None:
+        """Do nothing. It is called every LOOK_EVERY seconds."""
+
+    def execute(self, folder: Path, jobs: int | None) -> None:
+        """Execute all tasks as trials of one Tuner, at most `jobs` at a time. Tune's files are in `folder`."""
+        run_trials(self, execute, tune.schedulers.FIFOScheduler(), folder, jobs)
 
     def suggest(self, trial_id: str) -> Any:
         """Return the config of the next trial; None if there is none now. Waits while no trial is live."""
@@ -77,18 +94,35 @@ class NothingLeft(tune.Stopper):  # type: ignore[misc]
         return False
 
     def stop_all(self) -> bool:
-        if not self._tasks.closed or time.monotonic() - self._looked < LOOK_EVERY:
+        if time.monotonic() - self._looked < LOOK_EVERY:
             return False
         self._looked = time.monotonic()
-        return all(each.is_over(task) and not each.starts(task).exists() for each, task in self._tasks.live.values())
+        self._tasks.look()
+        live = self._tasks.live.values()
+        return self._tasks.closed and all(each.is_over(task) and not each.starts(task).exists() for each, task in live)
 
 
-def run_trials(tasks: Tasks, folder: Path, jobs: int | None) -> None:
-    """Execute all tasks as trials of one Tuner, at most `jobs` at a time. Tune's files are in `folder`."""
+def stop_tasks(submission: Submission) -> None:
+    """Ask the trials of a submission to let their runs save and stop; those that have not begun are over."""
+    (submission.root / STOP).touch()
+    for number in range(len(submission.tasks())):
+        if not submission.starts(number).exists():
+            submission.note_over(INTERRUPTED, "asked to stop before it began", number)
+
+
+def run_trials(
+    tasks: Tasks,
+    trainable: Callable[[dict[str, Any]], None],
+    scheduler: tune.schedulers.TrialScheduler,
+    folder: Path,
+    jobs: int | None,
+) -> None:
+    """Execute what `tasks` suggests as trials of one Tuner, at most `jobs` at a time. Tune's files are in `folder`."""
     tune.Tuner(
-        tune.with_resources(execute, resources),
+        tune.with_resources(trainable, resources),
         tune_config=tune.TuneConfig(
             search_alg=tasks,
+            scheduler=scheduler,
             num_samples=-1,
             max_concurrent_trials=jobs,
             reuse_actors=True,

@@ -1,0 +1,1 @@
+"""A search on Ray: one `tune.Tuner` whose trials are the trials of the study; Tune's schedulers stop bad ones."""
