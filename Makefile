@@ -44,7 +44,7 @@ test-cluster: $(INSTALLED)
 	@$(BIN)/python -m pytest tests/contract -m "cluster and not chaos" $(ARGS)
 
 test-verl: $(INSTALLED)
-	@$(BIN)/python -m pytest tests/plat/trainer/verl -m "verl and not chaos and not science" $(ARGS)
+	@$(BIN)/python -m pytest tests/plat_rl/verl -m "verl and not chaos and not science" $(ARGS)
 
 test-sandbox: $(INSTALLED)
 	@$(BIN)/python -m pytest tests/plat_envs/sandbox -m sandbox $(ARGS)

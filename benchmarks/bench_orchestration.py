@@ -27,6 +27,7 @@ from measuring import best, figure, sized
 from plat.dispatch.dispatcher import ENDED, Change
 from plat.dispatch.driver import sweep
 from plat.dispatch.progress import Progress
+from plat.plugins.loading import ALLOW_IMPORT
 from plat.spec.expansion.experiment import Run
 from plat.store.home import Home
 from plat.store.run_directory.attempts import new_attempt
@@ -34,8 +35,7 @@ from plat.store.run_directory.creation import create
 from plat.store.run_directory.run_io import FileRunIO
 from plat.store.run_directory.state import run_state
 from plat.trainer.api import Outcome, RunIO, State, TrainerSpec
-from plat.trainer.plugins import ALLOW_IMPORT
-from plat.trainer.run_config import RunConfig, TrainConfig
+from plat_rl.run_config import RunConfig, TrainConfig
 
 RUNS = max(4, sized(40))
 MANY = sized(1000)

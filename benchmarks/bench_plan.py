@@ -18,7 +18,7 @@ from plat.planning import make_plan
 from plat.spec.composition.conf import reference
 from plat.spec.expansion.experiment import load_experiments
 from plat.store.home import Home
-from plat.trainer.run_config import RunConfig
+from plat_rl.run_config import RunConfig
 
 
 def main() -> None:
@@ -33,7 +33,7 @@ def main() -> None:
         ["filter=top_p", *(f"{name}={value}" for name, value in row.run.axes.items())]
         for row in random.Random(0).sample(plan.rows, arguments.sample)
     ]
-    with reference("plat.conf", RunConfig) as compose:
+    with reference("plat_rl.conf", RunConfig) as compose:
         compose(sample[0])
         of_sample, _ = best(lambda: [compose(overrides) for overrides in sample], repeats=1)
     hydra = of_sample / len(sample) * count

@@ -25,7 +25,7 @@ import torch
 from measuring import figure, sized, use_one_thread
 from trainers.embedded import quiet_run
 
-from plat.trainer.embedded import generate
+from plat_rl.embedded import generate
 
 RUNS, AIM = 5, 2.0  # five runs for the price of two
 ROUNDS = min(3, sized(30))  # each has five iterations of the one run, and one of the run with larger batches

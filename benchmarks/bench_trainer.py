@@ -19,9 +19,9 @@ from measuring import figure, use_one_thread
 from trainers.embedded import GROUP, MULTI_TURN, ONE_TURN, PROMPTS, embedded_steps, share_outside_products
 from trainers.with_trl import trl_steps
 
-from plat.trainer.embedded.transformer import hf
-from plat.trainer.embedded.transformer.model import Shape, initialise
-from plat.trainer.embedded.transformer.tokenizer import WordTokenizer, save_word_tokenizer
+from plat_rl.embedded.transformer import hf
+from plat_rl.embedded.transformer.model import Shape, initialise
+from plat_rl.embedded.transformer.tokenizer import WordTokenizer, save_word_tokenizer
 
 sys.path.append(str(Path(sys.prefix) / "bench"))
 

@@ -22,8 +22,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 DEMONSTRATIONS = "envs/plat_envs/stand_in/demonstrations.py"
-TRAINER = "platform/plat/trainer/embedded"
-SCHEMA = "platform/plat/trainer/run_config.py"
+TRAINER = "platform/plat_rl/embedded"
+SCHEMA = "platform/plat_rl/run_config.py"
 COPIED = ("platform", "envs", "analysis", "experiments", "tests/frozen", "pyproject.toml")
 
 
@@ -67,7 +67,7 @@ def flip_a_bit_of_a_base(root: Path) -> None:
 
 def ship_another_build(root: Path) -> None:
     """Other weights with a record that fits them: only the frozen hash can tell."""
-    from plat.trainer.embedded.base_model.recipe import content_hash, file_hash
+    from plat_rl.embedded.base_model.recipe import content_hash, file_hash
 
     flip_a_bit_of_a_base(root)
     folder = _first_base(root)
@@ -116,14 +116,14 @@ MUTATIONS: dict[str, Callable[[Path], None]] = {
     "another build in place of a shipped base": ship_another_build,
     "a shipped base left out": leave_a_base_out,
     "a default in the schema": Edit(SCHEMA, "beta2: float = number(0.999", "beta2: float = number(0.99"),
-    "a default of a scale": Edit("platform/plat/conf/scale/laptop.yaml", "  lr: 3.0e-4", "  lr: 3.1e-4"),
-    "a value of an algorithm": Edit("platform/plat/conf/algorithm/dapo.yaml", "clip_high: 0.28", "clip_high: 0.27"),
+    "a default of a scale": Edit("platform/plat_rl/conf/scale/laptop.yaml", "  lr: 3.0e-4", "  lr: 3.1e-4"),
+    "a value of an algorithm": Edit("platform/plat_rl/conf/algorithm/dapo.yaml", "clip_high: 0.28", "clip_high: 0.27"),
     "the spelling of a key": Edit("platform", "ema_alpha", "ema_weight", everywhere=True),
     "the default evaluation temperature": Edit(
         SCHEMA, "number(0.5, minimum=0)  # of the sampling in", "number(0.6, minimum=0)  # of the sampling in"
     ),
     "seeds of the training instances": Edit(
-        "platform/plat/trainer/loop/randomness.py", "pair(pair(seed, step), refill)", "pair(pair(step, seed), refill)"
+        "platform/plat_rl/loop/randomness.py", "pair(pair(seed, step), refill)", "pair(pair(step, seed), refill)"
     ),
     "temperature of evaluations": Edit(TRAINER + "/evaluate.py", "config.eval.temperature", "config.train.temperature"),
     "a `legacy` value": Edit(TRAINER + "/spec.py", '_rounding": "floor"', '_rounding": "round"'),

@@ -127,7 +127,13 @@ def test_modules_that_are_named_exist():
 
     What begins otherwise than a package of ours (`plat.trainers`, `plat.file`) is an entry point or a tag.
     """
-    folders = {"plat": "platform/plat", "plat_envs": "envs/plat_envs", "plat_analysis": "analysis/plat_analysis"}
+    folders = {
+        "plat": "platform/plat",
+        "plat_rl": "platform/plat_rl",
+        "plat_envs": "envs/plat_envs",
+        "plat_analysis": "analysis/plat_analysis",
+        "plat_ragen2": "analysis/plat_ragen2",
+    }
     sources = {package: sorted((ROOT / folder).rglob("*.py")) for package, folder in folders.items()}
     modules = {}
     for package, paths in sources.items():

@@ -8,8 +8,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-SOURCES = {"plat": ROOT / "platform" / "plat", "plat_envs": ROOT / "envs" / "plat_envs"}
-SOURCES["plat_analysis"] = ROOT / "analysis" / "plat_analysis"
+SOURCES = {
+    "plat": ROOT / "platform" / "plat",
+    "plat_rl": ROOT / "platform" / "plat_rl",
+    "plat_envs": ROOT / "envs" / "plat_envs",
+    "plat_analysis": ROOT / "analysis" / "plat_analysis",
+    "plat_ragen2": ROOT / "analysis" / "plat_ragen2",
+}
 FILES = sorted(path for folder in SOURCES.values() for path in folder.rglob("*.py"))
 
 

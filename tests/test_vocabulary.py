@@ -10,7 +10,8 @@ from plat.words.outcomes import CANCELLED, FINISHED
 from plat.words.states import JobState, LeaseState, RunStatus
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = [ROOT / "platform" / "plat", ROOT / "analysis" / "plat_analysis"]
+FOLDERS = [ROOT / "platform" / "plat", ROOT / "platform" / "plat_rl"]
+FOLDERS += [ROOT / "analysis" / "plat_analysis", ROOT / "analysis" / "plat_ragen2"]
 WORDS = {*RunStatus, *LeaseState, *JobState, FINISHED, CANCELLED}
 OUTCOME = re.compile(r"(failed|stopped):\w*$")
 NAMED = ("state", "states", "held", "outcome", "status")  # what holds one of the words

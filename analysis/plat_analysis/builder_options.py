@@ -11,7 +11,7 @@ Signature and docstring of the result list the shared options, so they are check
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import wraps
 from typing import Any, TypeVar, get_type_hints
@@ -23,7 +23,9 @@ Artifact = TypeVar("Artifact")
 
 
 def takes(
-    options: type[Any] | None = None, before: Callable[..., object] | None = None
+    options: type[Any] | None = None,
+    before: Callable[..., object] | None = None,
+    reads: Mapping[str, Callable[[Any], object]] | None = None,
 ) -> Callable[[Callable[..., Artifact]], Callable[..., Artifact]]:
     """Return a decorator that turns a function of (results, options, **rest) into a builder or check.
 
@@ -34,6 +36,7 @@ def takes(
              `beforehand(results)` is the default of `before`
     before   refuses impossible arguments before anything is trained: called with the wanted runs (`Results.planned`)
              and the arguments of the entry; raises SpecError
+    reads    argument -> function that reads it, and raises SpecError if it cannot; called before anything is trained
     """
     shared = option_parameters(options) if options else {}
 
@@ -53,6 +56,7 @@ def takes(
 
         if before is not None or hasattr(options, "beforehand"):
             call.beforehand = beforehand  # type: ignore[attr-defined]
+        call.reads = reads or {}  # type: ignore[attr-defined]
         signature = inspect.signature(function)
         own = list(signature.parameters.values())[2 if options else 1 :]
         fixed = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in ("frames", "experiment")]

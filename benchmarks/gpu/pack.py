@@ -26,7 +26,7 @@ HERE = Path(__file__).parent
 REPOSITORY = HERE.parents[1]
 MIB = 1 << 20
 # Folders of the checkout that do not travel: finished runs, shipped base models, pictures.
-LEFT_BEHIND = ("results/", "platform/plat/bases/v", "docs/images/")
+LEFT_BEHIND = ("results/", "platform/plat_rl/bases/v", "docs/images/")
 # Required by metadata, but not used here: verl can log to W&B; Ray can make environments and show stacks of its
 # processes; MLflow can talk to Databricks and Docker, keep models of scikit-learn, and encrypt keys of its gateway.
 UNUSED = {"wandb", "py-spy", "virtualenv", "databricks-sdk", "docker", "skops", "cryptography"}

@@ -25,10 +25,10 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from plat_analysis.contrasts.precheck_estimates import Setting, arrays
 from plat_analysis.statistics import leads
 from plat_analysis.statistics.correlation import between
 from plat_analysis.statistics.intervals import Estimate
+from plat_ragen2.precheck_estimates import Setting, arrays
 
 SETTINGS, BUILDS, SEEDS, STARTS, RUNS = 18, 2, 5, 24, 10
 LEVEL = 0.025

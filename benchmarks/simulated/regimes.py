@@ -13,8 +13,8 @@ from math import log
 
 import numpy as np
 
-from plat_analysis.regimes.probe_tables import Behaviour, Probe
-from plat_analysis.regimes.regime import (
+from plat_ragen2.regimes.probe_tables import Behaviour, Probe
+from plat_ragen2.regimes.regime import (
     COLLAPSED,
     COMPRESSED,
     DEFAULTS,

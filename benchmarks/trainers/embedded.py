@@ -13,9 +13,9 @@ from torch.profiler import profile
 
 from plat.spec.expansion.experiment import build_run, config_object
 from plat.trainer.api import State
-from plat.trainer.embedded.device import set_up
-from plat.trainer.embedded.spec import SPEC
-from plat.trainer.embedded.train import _Run
+from plat_rl.embedded.device import set_up
+from plat_rl.embedded.spec import SPEC
+from plat_rl.embedded.train import _Run
 from trainers.operations import MatrixProduct, Operations
 
 WARM_UP, STEPS = 3, 24

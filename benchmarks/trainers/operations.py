@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from plat.trainer.embedded import cross_score, scoring
-from plat.trainer.embedded.train import _Run
-from plat.trainer.embedded.transformer.model import Shape
+from plat_rl.embedded import cross_score, scoring
+from plat_rl.embedded.train import _Run
+from plat_rl.embedded.transformer.model import Shape
 
 
 class Operations:

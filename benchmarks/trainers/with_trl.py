@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from plat.spec.expansion.experiment import build_run, config_object
-from plat.trainer.embedded.spec import SPEC
-from plat.trainer.environments import make_environments
-from plat.trainer.run_config import RunConfig
+from plat_rl.embedded.spec import SPEC
+from plat_rl.environments import make_environments
+from plat_rl.run_config import RunConfig
 from trainers.embedded import GROUP, ONE_TURN, PROMPTS, QUIET, STEPS, TOKENS, WARM_UP, mean_of_faster_half
 
 LOSS = {"beta": 0.0, "num_iterations": 1, "learning_rate": 1e-5, "gradient_accumulation_steps": 1}

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from plat import moved_modules
+
 if TYPE_CHECKING:
     from plat.api import claims, load, plan, report, runs, status, sweep, tune
     from plat.script_log import log
 
 __version__ = "0.4.0"
 __all__ = ["__version__", "claims", "load", "log", "plan", "report", "runs", "status", "sweep", "tune"]
+
+moved_modules.install()
 
 
 def __getattr__(name: str) -> Any:

@@ -144,7 +144,7 @@ def runs(
 ) -> pd.DataFrame:
     """Return a table of runs with their id, as `plat runs` shows it, unrounded.
 
-    where    conditions such as `task=sokoban` or `best>=0.5`
+    where    conditions such as `task=digits` or `best>=0.5`
     columns  fields, axes, config keys or metrics (`max:val/return`); empty: the default columns
 
     >>> list(plat.runs("small.yaml", columns=["seed", "state"], home="my-home").columns)

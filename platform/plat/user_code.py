@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from plat.errors import PlatError, PluginError
+from plat.own_packages import own_packages
 from plat.processes.interrupt import was_interrupted
 
 PYTHON = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")})
@@ -74,7 +75,7 @@ def _is_foreign(file: str) -> bool:
     """Return True if a file belongs neither to plat nor to Python."""
     if not os.path.isabs(file):  # e.g. <frozen importlib>
         return False
-    modules = (sys.modules.get(name) for name in ("plat", "plat_analysis", "plat_envs"))
+    modules = (sys.modules.get(name) for name in own_packages())
     ours = tuple(os.path.dirname(module.__file__) + os.sep for module in modules if module and module.__file__)
     return not file.startswith(ours) and (file.startswith(SITE) or not file.startswith(PYTHON))
 

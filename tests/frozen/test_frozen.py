@@ -8,7 +8,7 @@ which writes the three JSON files beside this one, and leaves numbers within the
 
 A changed value means that earlier results no longer belong to the runs of the same name, or that the same run gives
 other numbers. If that is meant: raise `SCHEME` (plat.spec.identity.run_identity), the trainer's `version` or
-`BUILD_VERSION` (plat.trainer.embedded.base_model.recipe), whichever it concerns, say in CHANGELOG.md what is not
+`BUILD_VERSION` (plat_rl.embedded.base_model.recipe), whichever it concerns, say in CHANGELOG.md what is not
 comparable any more, and freeze the new state. `python tests/mutations.py` shows what these tests catch.
 """
 
@@ -29,11 +29,11 @@ from plat import conf
 from plat.spec.composition.schema import schema_of
 from plat.spec.expansion.experiment import build_run, config_object, load_experiments
 from plat.spec.identity import run_identity
-from plat.trainer.embedded.base_model.base_record import SHIPPED, read_base, records_in
-from plat.trainer.embedded.base_model.recipe import BUILD_VERSION, base_key, tasks_of
 from plat.trainer.finding import find_trainer
-from plat.trainer.run_config import BaseConfig, ModelConfig
 from plat_envs.api import find_environment
+from plat_rl.embedded.base_model.base_record import SHIPPED, read_base, records_in
+from plat_rl.embedded.base_model.recipe import BUILD_VERSION, base_key, tasks_of
+from plat_rl.run_config import BaseConfig, ModelConfig
 
 HERE = Path(__file__).parent
 EXPERIMENTS = HERE.parents[1] / "experiments"
@@ -122,9 +122,9 @@ def current_curves(cache: Path) -> dict[str, Any]:
     """Metrics of steps 0 to 3 under every algorithm; the demonstrations and the losses of a tiny base."""
     import torch
 
-    from plat.trainer.embedded.base_model.supervised import corpus, train_base
-    from plat.trainer.embedded.transformer import hf
-    from plat.trainer.embedded.transformer.tokenizer import WordTokenizer
+    from plat_rl.embedded.base_model.supervised import corpus, train_base
+    from plat_rl.embedded.transformer import hf
+    from plat_rl.embedded.transformer.tokenizer import WordTokenizer
 
     torch.set_num_threads(1)
     spec = find_trainer("embedded")
@@ -215,7 +215,7 @@ def test_every_base_that_an_experiment_names_is_shipped() -> None:
     runs = [run for experiment in load_experiments(sorted(EXPERIMENTS.glob("*.yaml"))) for run in experiment.runs]
     assert {run.trainer for run in runs} == {"embedded"} and len(runs) > 100
     missing = {run.config["model"]["name"] for run in runs if run.prepare is not None}
-    assert not missing, "plat base build experiments/*.yaml --out platform/plat/bases"
+    assert not missing, "plat base build experiments/*.yaml --out platform/plat_rl/bases"
 
 
 def test_shipped_bases_are_whole_small_and_named_by_an_experiment() -> None:

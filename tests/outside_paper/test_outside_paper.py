@@ -135,3 +135,35 @@ def test_an_environment_without_a_method_is_refused_by_plan_and_named_by_doctor(
         assert checked.returncode == 0 and "warning  tasks" in checked.stdout
     finally:
         file.write_text(whole)
+
+
+def test_verbs_of_another_package_are_listed_and_work(plat):
+    listed = plat("--help").stdout
+    assert "guess  " in listed and "Say how many guesses" in listed and "Guesses, in two ways." in listed
+    assert plat("guess", 100).stdout == "7 guesses\n"
+    assert json.loads(plat("guesses", "bisect", 100, "--json").stdout) == {"guesses": 7}
+    wrong = plat("no_verb")
+    assert wrong.returncode == 2 and "neither a function nor a VerbGroup" in wrong.stderr
+
+
+def test_checks_of_another_package_are_part_of_doctor(plat):
+    checks = {check["name"]: check for check in json.loads(plat("doctor", "--json").stdout)["checks"]}
+    assert checks["guessing"] == {
+        "name": "guessing",
+        "level": "warning",
+        "says": "nobody has guessed yet",
+        "fix": "guess",
+    }
+    assert checks["broken"]["level"] == "error" and "absent" in checks["broken"]["says"]
+
+
+def test_a_pruner_of_another_package_stops_runs_of_a_search(plat, tmp_path):
+    (tmp_path / "search.yaml").write_text(
+        "title: search\nbase: {trainer: toy_hill_climber}\nobjectives: [{maximize: success}]\ntrials: 2\nseeds: [0]\n"
+        "space: {climb.stride: [0.2, 0.3]}\npruner: {name: toy_too_low, least: 2.0, after: 1}\n"
+    )
+    done = plat("tune", "search.yaml")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 pruned" in done.stdout or "2 pruned" in done.stderr
+    wrong = plat("tune", "search.yaml", "pruner.name=toy_too_lo")
+    assert wrong.returncode == 2

@@ -24,7 +24,7 @@ def test_needs_are_named_once_with_their_fix(tmp_path, monkeypatch):
         return [there, server]
 
     spec = replace(countdown, needs=needs)
-    monkeypatch.setattr("plat.trainer.environments.find_environment", lambda name: spec)
+    monkeypatch.setattr("plat_rl.environments.find_environment", lambda name: spec)
     (tmp_path / "needs.yaml").write_text(FILE)
     plan = make_plan([load_experiment(tmp_path / "needs.yaml")], Home(tmp_path / "home"))
     assert [need.what for need in plan.needs] == [there.what, *(f"a server of numbers up to {n}" for n in (9, 12))]

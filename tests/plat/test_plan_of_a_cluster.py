@@ -13,7 +13,7 @@ from plat.planning.check import check_runs
 from plat.planning.left_runs import asked_lines, asked_of
 from plat.spec.expansion.experiment import build_run, load_experiments
 from plat.store.home import Home
-from plat.trainer.verl.settings import composition
+from plat_rl.verl.settings import composition
 
 TEXT = """
 title: At paper scale

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plat.spec.expansion.experiment import build_run, config_object
-from plat.trainer.embedded.spec import SPEC
-from plat.trainer.loop.instance_sets import FixedInstances
 from plat_analysis.statistics import intervals
 from plat_envs.api import make_environment
 from plat_envs.instances import distinct_seeds
 from plat_envs.policies import ROWS, fixed_instances, main, successes, wilson
 from plat_envs.stand_in.scripted import POLICIES, response
+from plat_rl.embedded.spec import SPEC
+from plat_rl.loop.instance_sets import FixedInstances
 
 TASKS = ("sokoban", "frozenlake", "metamathqa", "countdown", "searchqa", "webshop", "deepcoder")
 COUNT = 256

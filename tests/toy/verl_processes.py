@@ -18,7 +18,7 @@ import psutil
 COMMON = ("trainer=verl", "scale=smoke", "task=sokoban", "train.iterations=3", "early_stop.variance_window=0")
 PPO = ("algorithm=ppo", "filter=top_p")
 LIMIT = 480  # seconds; a run takes about 45 on two free cores
-GUARD = "plat.trainer.verl.machines.guard"
+GUARD = "plat_rl.verl.machines.guard"
 
 
 def start(home: Path, *overrides: str) -> subprocess.Popen[str]:

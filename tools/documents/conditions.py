@@ -9,8 +9,8 @@ from plat.errors import SpecError
 from plat.suggest import suggest
 from plat_analysis.data.results import Results, RunView
 from plat_analysis.facets import add_run
-from plat_analysis.regimes.regime import Thresholds
 from plat_analysis.statistics.replicates import Replicate
+from plat_ragen2.regimes.regime import Thresholds
 
 Value = TypeVar("Value")
 

@@ -14,11 +14,11 @@ from scipy.stats import fisher_exact
 from plat.errors import SpecError
 from plat.suggest import suggest
 from plat_analysis.artifact import p_value
-from plat_analysis.regimes.probe_tables import Probe
-from plat_analysis.regimes.regime import COLLAPSED, FELL_LOW, NEVER, UNDECIDED, Thresholds, fell
-from plat_analysis.regimes.regime_table import RunRegime, run_regime
 from plat_analysis.report.report import Report
 from plat_analysis.statistics.intervals import clopper_pearson
+from plat_ragen2.regimes.probe_tables import Probe
+from plat_ragen2.regimes.regime import COLLAPSED, FELL_LOW, NEVER, UNDECIDED, Thresholds, fell
+from plat_ragen2.regimes.regime_table import RunRegime, run_regime
 from tools.documents.conditions import check_count, condition, thresholds
 
 LEAST_FLUENT = 0.05

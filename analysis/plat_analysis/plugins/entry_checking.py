@@ -28,7 +28,6 @@ from plat_analysis.plugins.axis_checking import check_axes, check_layout, check_
 from plat_analysis.plugins.narrowed import left_out
 from plat_analysis.quantities.metric import quantity
 from plat_analysis.quantities.success import SUCCESSES
-from plat_analysis.regimes.regime import Thresholds
 
 AXES = ("rows", "columns", "pair", "conditions")
 VALUES = ("baseline", "treatment")
@@ -219,13 +218,13 @@ class _Entry:
                 before(Results.planned(self.experiment), **self.given)
 
     def check_matrix(self) -> None:
-        """Raise SpecError where `thresholds` cannot be read, or the matrix cannot be laid out as the arguments ask.
+        """Raise SpecError where an argument cannot be read (`takes`), or the layout is impossible.
 
         The layout is not checked for a function with its own `beforehand`, which `check_beforehand` calls.
         """
-        if "thresholds" in self.parameters:
-            with self._at("thresholds"):
-                Thresholds.read(self.given.get("thresholds"))
+        for name, read_argument in getattr(self.function, "reads", {}).items():
+            with self._at(name):
+                read_argument(self.given.get(name))
         if not hasattr(self.function, "beforehand"):
             with self._at():
                 check_layout(self.experiment, self.arguments)

@@ -8,12 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from plat.rl.peak import peak_of
-from plat.words.metric_names import HELDOUT_BASE_SUCCESS, HELDOUT_FINAL_SUCCESS, HELDOUT_SUCCESS, SUCCESS
+from plat.peak import peak_of
+from plat.words.metric_names import SUCCESS
 from plat_analysis.data.results import Results, RunView
 from plat_analysis.quantities.quantity import Absent, Measurement, Quantity
 from plat_analysis.statistics.intervals import LEVEL, newcombe_paired, newcombe_unpaired
 
+HELDOUT_SUCCESS = "heldout/success"  # of the peak checkpoint
+HELDOUT_FINAL_SUCCESS = "heldout/final_success"
+HELDOUT_BASE_SUCCESS = "heldout/base_success"  # before training
 LEAST_FALL = 0.05  # of success; smaller falls are not mentioned
 
 

@@ -1,6 +1,6 @@
 """Run the CUDA tests of the embedded trainer: equal numbers, a kill and a resume, four runs that share the card.
 
-A measurement is a file of `tests/plat/trainer/cuda`: each of its tests with its outcome, its seconds and what it has
+A measurement is a file of `tests/plat_rl/cuda`: each of its tests with its outcome, its seconds and what it has
 recorded. A test that fails is a result, not an error of the kit.
 """
 

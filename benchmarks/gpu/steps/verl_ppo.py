@@ -15,10 +15,10 @@ from typing import Any
 from trainers.embedded import NoIO
 
 from plat.spec.expansion.experiment import build_run, config_object
-from plat.trainer.verl.machines.running import running_trainer
-from plat.trainer.verl.settings.models import model_files
-from plat.trainer.verl.spec import SPEC
-from plat.trainer.verl.train import _Run
+from plat_rl.verl.machines.running import running_trainer
+from plat_rl.verl.settings.models import model_files
+from plat_rl.verl.spec import SPEC
+from plat_rl.verl.train import _Run
 from steps.step import Step
 from steps.verl_options import MEMORY, options
 

@@ -86,11 +86,13 @@ def selected(runs: Sequence[RunFacts], selection: Selection, experiments: Sequen
             return SHOWN
         if key in names:
             return [facts.value(key, axes) for facts in runs for axes in positions[facts.entry.id]]
-        return [] if key in FIELDS or "/" in key else [facts.config_value(key) for facts in runs]
+        has_any_value = key in FIELDS or key in first.shown or "/" in key
+        return [] if has_any_value else [facts.config_value(key) for facts in runs]
 
     if runs:
         first = runs[0]
-        selection.check([*names, *FIELDS], lambda: [*first.config_keys(), *first.metric_names()], values_of)
+        known = [*names, *FIELDS, *first.shown]
+        selection.check(known, lambda: [*first.config_keys(), *first.metric_names()], values_of)
     return [
         facts
         for facts in runs
@@ -145,7 +147,7 @@ def _usual_columns(runs: Sequence[RunFacts], experiments: Sequence[Experiment]) 
 
 def _check_columns(names: Sequence[str], runs: Sequence[RunFacts]) -> None:
     """Raise SpecError for a column that is neither a field nor an axis, config key or metric of any run."""
-    known = [*FIELDS, *_axes_of(runs)]
+    known = [*FIELDS, *dict.fromkeys(label for facts in runs for label in facts.shown), *_axes_of(runs)]
     for name in names:
         metric = name.removeprefix("max:").removeprefix("min:").removeprefix(METRIC)
         if name in known or not runs or any(facts.config_value(name) is not None for facts in runs):

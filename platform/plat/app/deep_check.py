@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from plat.app.freshness import forget
 from plat.errors import PlatError
+from plat.plugins.doctor import Finding
 from plat.store.home import Home
 from plat.units import are, counted, size, were
 
@@ -15,14 +16,6 @@ if TYPE_CHECKING:
 
 SHOWN = 10  # runs named
 FIX = "`plat doctor --deep --fix` restores the store from the run directories, and keeps a copy of it"
-
-
-class Finding(NamedTuple):
-    """One line of `plat doctor`."""
-
-    level: str  # ok | warning | error
-    says: str
-    fix: str = ""
 
 
 def check_results(home: Home, uri: str, fix: bool) -> list[Finding]:

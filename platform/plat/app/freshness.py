@@ -28,10 +28,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from plat.plain_files import read_json_value
+from plat.plugins.loading import groups, published
 from plat.store.bundle.format import MANIFEST
 from plat.store.disk import durable
 from plat.store.home import Home
-from plat.trainer.plugins import GROUPS, published
 from plat.user_code import PYTHON, SITE
 
 if TYPE_CHECKING:
@@ -132,11 +132,11 @@ def _plugins() -> list[tuple[str, str, str, str, str]]:
     """Return group, name, target, version and package path of every plug-in: another copy may draw another report."""
     from importlib.util import find_spec
 
-    packages = {point.module.partition(".")[0] for group in GROUPS for point in published(group).values()}
+    packages = {point.module.partition(".")[0] for group in groups() for point in published(group).values()}
     places = {package: str(spec.origin) if (spec := find_spec(package)) else "" for package in packages}
     return sorted(
         (group, name, point.value, point.dist.version if point.dist else "", places[point.module.partition(".")[0]])
-        for group in GROUPS
+        for group in groups()
         for name, point in published(group).items()
     )
 

@@ -20,9 +20,9 @@ from plat.app.loading import load_experiments, split
 from plat.app.messages import tell
 from plat.errors import PlatError
 from plat.planning.changed_code import Earlier, changed_code, made_before, other_versions
+from plat.plugins.loading import published
 from plat.store.disk.durable import replace_report
 from plat.store.home import Home
-from plat.trainer.plugins import published
 from plat.units import are, counted
 
 if TYPE_CHECKING:

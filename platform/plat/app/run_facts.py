@@ -15,7 +15,7 @@ from plat.app.entries import Entry
 from plat.app.messages import tell
 from plat.characters import one_line
 from plat.errors import HomeError
-from plat.rl.peak import peak_of
+from plat.peak import peak_of
 from plat.store.home import Home
 from plat.store.run_directory.damage import spool_damage
 from plat.store.run_directory.history import run_history
@@ -27,13 +27,13 @@ from plat.store.run_directory.run_files import (
     read_outcome,
     read_result,
 )
-from plat.trainer.api import RETRIEVAL
+from plat.trainer.finding import shown_metrics
 from plat.units import duration, measured, percent
 from plat.words.metric_names import own_metric
 from plat.words.states import RunStatus
 
 METRIC = "metric:"  # a metric whose name an axis or a field has
-SHARES = ("success", "best", "retrieval")  # shown in percent
+SHARES = ("success", "best")  # shown in percent
 
 
 class RunFacts:
@@ -46,8 +46,8 @@ class RunFacts:
     def value(self, key: str, axes: Mapping[str, Any] | None = None) -> Any:
         """Return the value of a column, or None where the run has none.
 
-        The key is looked up in this order: axis of the run, field of FIELDS, `max:KEY` or `min:KEY` (largest or
-        smallest value of a metric), `metric:KEY` (its newest value), config key, newest value of a metric.
+        The key is looked up in this order: axis of the run, field of FIELDS, label of `shown`, `max:KEY` or `min:KEY`
+        (largest or smallest value of a metric), `metric:KEY` (its newest value), config key, newest value of a metric.
 
         axes  the axes of another matrix position that has this run; default: the run's own
         """
@@ -56,6 +56,8 @@ class RunFacts:
             return position[key]
         if key in FIELDS:
             return FIELDS[key](self)
+        if key in self.shown:
+            return self._newest(self.shown[key])
         if key.startswith(("max:", "min:")):
             values = [value for value in self._series(key[4:]).values() if not math.isnan(value)]
             return (max if key.startswith("max:") else min)(values, default=None)
@@ -79,8 +81,21 @@ class RunFacts:
         return [*(key.removesuffix(".name") for key in keys if key.endswith(".name")), *keys]
 
     def as_json(self) -> dict[str, Any]:
-        """Return "axes" and every key of FIELDS except "retrieval", which takes reading all metrics of the run."""
-        return {"axes": self.entry.axes, **{key: FIELDS[key](self) for key in FIELDS if key != "retrieval"}}
+        """Return "axes" and every key of FIELDS."""
+        return {"axes": self.entry.axes, **{key: fact(self) for key, fact in FIELDS.items()}}
+
+    def text(self, key: str) -> Any:
+        """Return the value of a column as a table shows it: "12.5 %", "2.5 h", or a number of four digits."""
+        value = self.value(key)
+        if value is None:
+            return None
+        if key in SHARES or (key in self.shown and key not in self.entry.axes):
+            return percent(value)
+        if key in ("seconds", "age"):
+            return duration(value)
+        if isinstance(value, float):
+            return float(f"{value:.4g}")
+        return one_line(value) if isinstance(value, str) else value
 
     def best(self) -> float | None:
         """Return the peak of the headline metric: as in the result, else of the logged curve; None without a value."""
@@ -105,6 +120,11 @@ class RunFacts:
             began = read_attempt_meta(attempts[-1]).get("time")
             walls.append(max(0.0, time.time() - began) if isinstance(began, int | float) else 0.0)
         return sum(walls) if walls else None
+
+    @cached_property
+    def shown(self) -> Mapping[str, str]:
+        """Label -> metric that the run's trainer shows beside its success."""
+        return shown_metrics(self._meta.get("trainer"))
 
     @property
     def files(self) -> list[str]:
@@ -170,23 +190,9 @@ FIELDS: dict[str, Callable[[RunFacts], Any]] = {
     "iterations": lambda facts: facts.entry.state.iterations,
     "success": lambda facts: facts.entry.state.success,  # the newest value of the headline metric
     "best": RunFacts.best,
-    "retrieval": lambda facts: facts._newest(RETRIEVAL),
     "seconds": RunFacts.seconds,
     "age": lambda facts: facts.entry.state.age,  # seconds since the last sign of life
     "reason": lambda facts: facts.entry.state.reason or None,  # why the last attempt ended
     "trainer": lambda facts: facts._meta.get("trainer"),
     "files": lambda facts: " ".join(facts.files) or None,  # experiment files that ask for it
 }
-
-
-def spelled(key: str, value: Any) -> Any:
-    """Return the value of column `key` as the table shows it: "12.5 %", "2.5 h", or a number of four digits."""
-    if value is None:
-        return None
-    if key in SHARES:
-        return percent(value)
-    if key in ("seconds", "age"):
-        return duration(value)
-    if isinstance(value, float):
-        return float(f"{value:.4g}")
-    return one_line(value) if isinstance(value, str) else value

@@ -1,8 +1,8 @@
 """Parse and check the conditions of `--where`.
 
-    --where task=sokoban                      an axis, a field of `plat.app.run_facts.FIELDS`, a config key, a metric
-    --where filter=none --where filter=top_p  several values of one key are alternatives
-    --where task=sokoban --where success>0.5  conditions on several keys must all hold
+    --where task=digits                       an axis, a field of `plat.app.run_facts.FIELDS`, a config key, a metric
+    --where lr=0.1 --where lr=0.01            several values of one key are alternatives
+    --where task=digits --where success>0.5   conditions on several keys must all hold
 
 Numbers are compared as numbers (0.90 equals 0.9), everything else as text. A run without a value satisfies `=null`
 and `!=VALUE`.
@@ -105,7 +105,7 @@ def parse_where(texts: Sequence[str] | None) -> Selection:
         match = _CONDITION.fullmatch(text)
         if match is None:
             what = f"--where takes KEY=VALUE, not {text!r}"
-            raise SpecError(what, where=place, fix="for example --where task=sokoban")
+            raise SpecError(what, where=place, fix="for example --where task=digits")
         key, sign, value = (part.strip() for part in match.groups())
         sign = "=" if sign == "==" else sign
         if sign in _ORDER and _number(value) is None:

@@ -32,7 +32,7 @@ _MEANING: dict[str, str] = {
     ),
     RunStatus.FAILED: "its last attempt failed; `plat retry` tries again",
     RunStatus.INTERRUPTED: "its last attempt ended early; {command} resumes from its newest checkpoint, if any",
-    RunStatus.PREPARING: "its base model is being made; the run starts after that",
+    RunStatus.PREPARING: "what it shares with other runs is being made; it starts after that",
     RunStatus.MISSING: "it was never started",
 }
 COMMANDS = {"sweep": "the next `plat sweep`", "tune": "the next `plat tune FILE`", "run": "the same `plat run`"}

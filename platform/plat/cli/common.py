@@ -6,7 +6,7 @@ import inspect
 import math
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Annotated, Any, ParamSpec
 import typer
 
 from plat.cli.completion import keys, runs, runs_or_keys
-from plat.trainer.plugins import ALLOW_IMPORT
+from plat.plugins.loading import ALLOW_IMPORT
 
 # Exit codes other than 0. Bad input is 2 (`plat.errors`), Ctrl-C 130 (`plat.processes.interrupt`).
 RUNS_FAILED = 3
@@ -125,6 +125,18 @@ def verb(*, reads_trainers: bool = False) -> Callable[[Callable[P, int]], Callab
         return call
 
     return decorate
+
+
+@dataclass(frozen=True)
+class VerbGroup:
+    """A verb with verbs of its own, such as `plat base list`.
+
+    summary  its line in `plat --help`
+    verbs    name -> function with `@verb()`
+    """
+
+    summary: str
+    verbs: Mapping[str, Callable[..., int]]
 
 
 def print_json(value: Any) -> None:

@@ -32,7 +32,7 @@ def keys(context: Context, incomplete: str) -> list[str]:
     from plat.plain_files import parse_yaml, read_text
     from plat.spec.composition.conf import conf_of
     from plat.spec.composition.schema import schema_of
-    from plat.trainer.finding import find_trainer
+    from plat.trainer.finding import default_trainer, find_trainer
 
     if not incomplete or {"=", "/"} & {*incomplete} or glob(escape(incomplete) + "*"):
         return []
@@ -42,8 +42,8 @@ def keys(context: Context, incomplete: str) -> list[str]:
         sections = [file.get(name, {}) for file in files for name in ("base", "matrix")]
         named = re.findall(r"\btrainer ?= ?(\S+)", " ".join(words))  # bash makes three words of trainer=NAME
         named += [section["trainer"] for section in sections if "trainer" in section]
-        spec = find_trainer((named or [context.params.get("trainer") or "embedded"])[0])
         known = [key for section in sections for key in section]
+        spec = find_trainer((named or [context.params.get("trainer") or default_trainer(known) or "script"])[0])
         known += [*(conf_of(spec.conf).options if spec.conf else ()), *schema_of(spec.config_type).leaves]
         end = "" if context.info_name == "options" else "="
         return [f"{start}{key}{end}" for start in ("", "matrix.") for key in dict.fromkeys(known)]

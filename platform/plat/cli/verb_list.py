@@ -1,13 +1,24 @@
-"""The verbs in the order of `plat --help`. The module of a verb is imported only when the verb is used."""
+"""The verbs in the order of `plat --help`, and those of plug-ins (entry-point group `plat.verbs`).
+
+The module of a verb is imported only when the verb is used. A plug-in publishes a function with
+`@plat.cli.common.verb`, or a `plat.cli.common.VerbGroup`.
+"""
 
 from __future__ import annotations
 
 import os
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperGroup
+
+from plat.cli.common import VerbGroup
+from plat.errors import PluginError
+from plat.plugins.loading import load_plugin, published
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 # Verb -> its line in `plat --help`, which repeats the first line of its help.
 VERBS = {
@@ -37,12 +48,7 @@ VERBS = {
     "doctor": "Check what works on this machine.",
     "completion": "Print a script with which a shell completes commands.",
 }
-# Groups of verbs with their own subcommands.
-GROUPS = {
-    "base": "List, build and verify base models of the stand-ins.",
-    "sandbox": "Run a program that nobody trusts, and try the sandbox.",
-    "retrieval": "Serve a corpus to the task searchqa, and make one.",
-}
+PLUGINS = "plat.verbs"  # the group of entry points
 # The function of a verb is called like the verb, except these.
 FUNCTIONS = {
     "eval": "evaluate",
@@ -61,9 +67,16 @@ HELP = {"help_option_names": ["--help", "-h"]}
 class LazyGroup(TyperGroup):
     """List the verbs by name and summary, and import only the one that is called."""
 
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*VERBS, *plugin_verbs()]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a placeholder with the summary of a verb of plat, or the verb of a plug-in; None if there is none."""
+        return self.commands.get(cmd_name) or (load(cmd_name) if cmd_name in plugin_verbs() else None)
+
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         name, command, rest = super().resolve_command(ctx, args)
-        return name, command if name is None else load(name), rest
+        return name, load(name) if name in VERBS else command, rest
 
 
 def application() -> typer.Typer:
@@ -91,24 +104,40 @@ def application() -> typer.Typer:
         from typer.completion import completion_init  # type: ignore[attr-defined]
 
         completion_init()
-    for name, summary in {**VERBS, **GROUPS}.items():
+    for name, summary in VERBS.items():
         app.command(name, help=summary)(_not_loaded)
     return app
 
 
 def load(name: str) -> Any:
-    """Import a verb or a group of verbs, and return its click command with all options."""
-    module = import_module(f"plat.cli.verbs.{'import_' if name == 'import' else name}")
+    """Import a verb or a group of verbs, and return its click command with all options.
+
+    Raises PluginError if the verb of a plug-in cannot be loaded, or is neither a function nor a VerbGroup.
+    """
     app = _plain_typer()
-    if name in GROUPS:
-        app.callback(invoke_without_command=True, help=GROUPS[name])(_help_without_verb)
-        for verb, function in module.VERBS.items():
+    found = _of_plat(name) if name in VERBS else load_plugin(PLUGINS, name)
+    if isinstance(found, VerbGroup):
+        app.callback(invoke_without_command=True, help=found.summary)(_help_without_verb)
+        for verb, function in found.verbs.items():
             app.command(verb)(function)
+    elif callable(found):
+        app.command(name, context_settings=HELP)(found)
     else:
-        app.command(name, context_settings=HELP)(getattr(module, FUNCTIONS.get(name, name)))
+        what = f"the verb {name!r} is a {type(found).__name__}, neither a function nor a VerbGroup"
+        raise PluginError(what, where=published(PLUGINS)[name].value, fix="see plat.cli.common.verb and VerbGroup")
     command = typer.main.get_command(app)
     command.name = name
     return command
+
+
+def plugin_verbs() -> dict[str, EntryPoint]:
+    """Return the verbs of plug-ins by name; a verb of plat hides one of the same name."""
+    return {name: point for name, point in published(PLUGINS).items() if name not in VERBS}
+
+
+def _of_plat(name: str) -> Any:
+    module = import_module(f"plat.cli.verbs.{'import_' if name == 'import' else name}")
+    return getattr(module, FUNCTIONS.get(name, name))
 
 
 def _plain_typer(**options: Any) -> typer.Typer:

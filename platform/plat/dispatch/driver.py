@@ -24,12 +24,12 @@ from plat.dispatch.fail_fast import FailFast
 from plat.dispatch.feed import Feed, FixedRuns, Source
 from plat.dispatch.progress import Progress
 from plat.dispatch.sweep_ends import SweepReport, end_of
+from plat.plugins.plugin_code import FILES
 from plat.processes.own_process import handling
 from plat.spec.identity.run_code import named_code, snapshot
 from plat.store.coordination import live_sweeps
 from plat.store.coordination.live_sweeps import LiveSweep
 from plat.store.home import Home
-from plat.trainer.plugin_code import FILES
 from plat.words.outcomes import CANCELLED, NOT_KNOWN, is_failure
 from plat.words.states import RunStatus
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from pathlib import Path
 
 from plat.store.home import Home
 from plat.store.run_directory.run_files import headline_of, load_meta
 from plat.store.run_directory.spool import read_events
 from plat.store.run_directory.spool_tail import read_newest
-from plat.trainer.api import RETRIEVAL
+from plat.trainer.finding import shown_metrics
 from plat.units import measured, percent
 
 WINDOW = 20  # steps over which the time of a step is averaged
@@ -22,17 +23,25 @@ class Attempt:
     path       the spool, which may not exist yet
     step       newest step, None before the first
     success    newest value of the metric `headline`; `success` of an earlier attempt until there is one
-    retrieval  newest retrieval accuracy, None before the first
+    shown      newest value of each metric that the trainer shows beside it (`TrainerSpec.shown`), by label
     metric     newest value of `script.metric` with its name, "" before the first
     """
 
-    def __init__(self, path: Path, headline: str, success: float | None = None, own: str = "") -> None:
+    def __init__(
+        self,
+        path: Path,
+        headline: str,
+        success: float | None = None,
+        own: str = "",
+        shown: Mapping[str, str] | None = None,
+    ) -> None:
         newest = read_newest(path, headline)
         self.path = path
         self.step = newest.step
         self.success = success if newest.value is None else newest.value
-        self.retrieval = read_newest(path, RETRIEVAL).value
-        self._headline, self._own = headline, own
+        self._headline, self._own, self._labels = headline, own, shown or {}
+        values = {label: read_newest(path, metric).value for label, metric in self._labels.items()}
+        self.shown = {label: value for label, value in values.items() if value is not None}
         self.metric = measured(own, read_newest(path, own).value) if own else ""
         self._offset = max(0, newest.offset - TAIL)
         self._ends: deque[tuple[int, float]] = deque(maxlen=WINDOW + 1)  # (step, when its last event was written)
@@ -47,7 +56,9 @@ class Attempt:
             self.step = event.step if self.step is None else max(self.step, event.step)
             self.success = event.metrics.get(self._headline, self.success)
             self.metric = measured(self._own, event.metrics.get(self._own)) or self.metric
-            self.retrieval = event.metrics.get(RETRIEVAL, self.retrieval)
+            self.shown |= {
+                label: event.metrics[metric] for label, metric in self._labels.items() if metric in event.metrics
+            }
             if self._ends and self._ends[-1][0] == event.step:
                 self._ends.pop()
             self._ends.append((event.step, event.time))
@@ -93,5 +104,6 @@ class Follower:
             return known
         earlier = None if known is None else known.success
         meta = load_meta(paths) or {}
-        self._attempts[run_id] = Attempt(events, headline_of(meta), earlier, str(meta.get("metric") or ""))
+        own, shown = str(meta.get("metric") or ""), shown_metrics(meta.get("trainer"))
+        self._attempts[run_id] = Attempt(events, headline_of(meta), earlier, own, shown)
         return self._attempts[run_id]

@@ -1,6 +1,6 @@
 """Pack runs into the tasks of a scheduler: runs that request the same resources, several short ones in a task.
 
-A task starts Python and imports torch and verl once for all of its runs.
+A task starts Python and imports torch once for all of its runs.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Live progress of a sweep: a table on a terminal, plain lines when piped.
 
-[  12.3 s] started   sokoban-grpo-3b-s0-1a2b3c4d
-[  12.9 s] starting  sokoban-grpo-3b-s0-1a2b3c4d: starting Ray
-[  40.1 s] finished  sokoban-grpo-3b-s0-1a2b3c4d (28 s, success 43.0 %)
-[  45.0 s] preparing   base model for qwen2.5-3b (23 s, about 12 s left): base model: step 851/1500, loss 0.5
+[  12.3 s] started   digits-adam-large-s0-1a2b3c4d
+[  12.9 s] starting  digits-adam-large-s0-1a2b3c4d: starting Ray
+[  40.1 s] finished  digits-adam-large-s0-1a2b3c4d (28 s, success 43.0 %)
+[  45.0 s] preparing   the data of digits (23 s, about 12 s left): data: step 851/1500
 [  50.0 s] 12 of 72 done, 2 running, 58 to go, about 12.5 min left
 """
 
@@ -161,7 +161,7 @@ def describe(change: Change, measured: str, seconds: float) -> str:
 
 
 def describe_preparation(view: View) -> str:
-    """Return for example `base model for qwen2.5-3b (23 s, about 12 s left): base model: step 851/1500, loss 0.5`."""
+    """Return for example `the data of digits (23 s, about 12 s left): data: step 851/1500`."""
     facts = [view.state]
     if view.state != "elsewhere":
         facts = [duration(view.seconds), *([] if view.eta is None else [f"about {duration(view.eta)} left"])]

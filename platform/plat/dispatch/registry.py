@@ -13,8 +13,8 @@ from typing import Any
 from plat.dispatch.dispatcher import Dispatcher
 from plat.dispatch.dispatcher_spec import DispatcherSpec, Setting
 from plat.errors import PluginError, SpecError
+from plat.plugins.loading import load_plugin, published
 from plat.suggest import suggest
-from plat.trainer.plugins import load_plugin, published
 from plat.user_code import definition_of, position_of, user_code
 
 GROUP = "plat.dispatchers"

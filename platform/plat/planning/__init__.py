@@ -15,13 +15,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from plat.planning.cost import History, bytes_per_run, disk_bytes, rate_so_far
 from plat.planning.needs import needs_of
 from plat.planning.plan import Plan, PlanRow
-from plat.planning.precheck import prechecks
 from plat.processes.cores import usable_cores
+from plat.spec.composition.trainer_calls import checked_call
 from plat.spec.expansion.experiment import Experiment, Run
 from plat.store.home import Home
 from plat.store.index.indexed_runs import states
 from plat.store.run_directory.state import RunState
+from plat.trainer.api import PlanNote
+from plat.trainer.finding import find_trainer
 from plat.trainer.resources import Resources
+from plat.user_code import user_code
 from plat.words.states import RunStatus
 
 Standing = Callable[[Home, Iterable[str]], dict[str, RunState]]
@@ -74,9 +77,20 @@ def make_plan(
         wall_seconds=max(work / workers, longest) if is_known else None,
         disk_bytes=disk_bytes([row.run for row in left], bytes_per_run(home, done[:SAMPLED])),
         measured=len(costs),
-        prechecks=prechecks(home, (row.run for row in left)),
+        notes=_notes(home, [row.run for row in left]),
         needs=needs_of(row.run for row in left),
     )
+
+
+def _notes(home: Home, runs: Sequence[Run]) -> list[PlanNote]:
+    """Return what the trainers add to the plan of these runs. Trainers that share a function get one call."""
+    runs_of: dict[Callable[..., PlanNote | None], list[Run]] = {}
+    for run in runs:
+        spec = find_trainer(run.trainer)
+        if spec.load_plan_note is not None:
+            runs_of.setdefault(checked_call(spec, "load_plan_note")(), []).append(run)
+    with user_code("the note of a trainer for the plan failed"):
+        return [note for function, some in runs_of.items() if (note := function(home, some)) is not None]
 
 
 def _rates_so_far(home: Home, runs: Iterable[Run], state_of: Mapping[str, RunState]) -> dict[str, float]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from plat.errors import HomeError
+from plat.plugins.plugin_code import FILES, TRAINER, PluginCode
 from plat.spec.composition.schema import schema_of, select
 from plat.spec.composition.trainer_calls import checked_call
 from plat.spec.expansion.experiment import Run, config_object
@@ -19,7 +20,6 @@ from plat.store.index.indexed_runs import states
 from plat.store.run_directory.paths import RunPaths
 from plat.store.run_directory.run_files import config_hash, load_config, load_meta
 from plat.trainer.finding import find_trainer
-from plat.trainer.plugin_code import FILES, TRAINER, PluginCode
 from plat.units import are, counted, were
 from plat.words.states import RunStatus
 

@@ -8,12 +8,11 @@ from typing import Any
 
 from plat.planning.left_runs import Asked, Kind, asked_lines, asked_of, kind_lines, kinds_of
 from plat.planning.needs import need_lines
-from plat.planning.precheck import Precheck, precheck_lines
 from plat.planning.view import MOST_FILES, SYMBOLS, artifact_lines, files_of, matrix_lines
 from plat.spec.composition.trainer_calls import iterations_of
 from plat.spec.expansion.experiment import Experiment, Run
 from plat.store.run_directory.state import STATES, RunState
-from plat.trainer.api import Need
+from plat.trainer.api import Need, PlanNote
 from plat.units import counted, duration, percent, size
 from plat.words.states import RunStatus
 
@@ -70,7 +69,7 @@ class Plan:
     wall_seconds: float | None
     disk_bytes: int
     measured: int
-    prechecks: list[Precheck]  # of the base models of the runs that are left, from earlier runs
+    notes: list[PlanNote]  # of the trainers of the runs that are left
     needs: list[Need]  # of the runs that are left, beside this package
 
     def counts(self) -> dict[str, int]:
@@ -97,7 +96,7 @@ class Plan:
                 }
                 for experiment in self.experiments
             ],
-            "prechecks": list(map(asdict, self.prechecks)),
+            **{note.name: note.rows for note in self.notes},
             "needs": list(map(asdict, self.needs)),
             "cost": {
                 "workers": self.workers,
@@ -156,7 +155,7 @@ class Plan:
             width = max((len(row.run.name) for row in self.rows), default=0)
             kinds = kind_lines(self.kinds)
             parts += ["", *(_line(row, width) for row in self.rows), *(["", *kinds] if kinds else [])]
-        for lines in (asked_lines(self.asked), precheck_lines(self.prechecks), need_lines(self.needs)):
+        for lines in (asked_lines(self.asked), *(note.lines for note in self.notes), need_lines(self.needs)):
             parts += ["", *lines] if lines else []
         return "\n".join([*parts, "", *self._cost()])
 

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from plat.characters import one_line
+from plat.plugins.code_folders import file_of
+from plat.plugins.plugin_code import FILES
 from plat.spec.expansion.experiment import Experiment
 from plat.spec.expansion.run import Run
 from plat.spec.identity.run_code import named_code, run_code
 from plat.store.run_directory.state import STATES
-from plat.trainer.code_folders import file_of
-from plat.trainer.plugin_code import FILES
 from plat.words.states import RunStatus
 
 SYMBOLS: dict[str, str] = {

@@ -11,6 +11,7 @@ from typing import Any
 
 from plat.characters import writable
 from plat.errors import PlatError, RunError
+from plat.plugins.plugin_code import FILES, read_files_again
 from plat.processes.own_process import Stop
 from plat.processes.process_tree import contained
 from plat.runner import memory
@@ -28,7 +29,6 @@ from plat.store.run_directory.run_io import FileRunIO, read_facts
 from plat.trainer.api import TrainerSpec
 from plat.trainer.finding import find_trainer
 from plat.trainer.heartbeat import beating
-from plat.trainer.plugin_code import FILES, read_files_again
 from plat.words.outcomes import INTERRUPTED, failed, is_result
 
 

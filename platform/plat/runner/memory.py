@@ -1,6 +1,6 @@
 """Make a run smaller after it ran out of memory: each such attempt makes the next one smaller by one step.
 
-`TrainerSpec.less_memory` makes a step, for example half as many trajectories in a micro-batch. Only operational keys
+`TrainerSpec.less_memory` makes a step, for example half as many examples in a micro-batch. Only operational keys
 may change, so results may differ in their last bits only. The change is recorded as AFTER_OOM in the attempt's
 meta.json and in the summary of result.json.
 """

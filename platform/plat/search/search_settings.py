@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from plat.errors import SpecError
+from plat.plugins.loading import published
+from plat.search.run_pruner import PLUGINS, run_pruner
 from plat.search.space import Parameter
 from plat.spec.composition.leaf import show
 from plat.spec.reading.overrides import axis_text, is_sweep, to_plain, values_of
@@ -28,7 +30,6 @@ PRUNERS: dict[str, dict[str, Any]] = {
     "median": {"startup": 5, "warmup": 0},
     "successive_halving": {"min_steps": 1, "reduction": 3},
     "asha": {"min_steps": 1, "reduction": 4},
-    "retrieval": {"near_chance": 0.1, "fall": 0.1, "entropy": 0.5, "patience": 2},
 }
 
 
@@ -100,12 +101,13 @@ def read_chosen(kind: str, value: Any, where: str) -> Chosen:
 
     Options that are left out have their defaults. Raises SpecError for an unknown name or option and a wrong value.
     """
-    known = SAMPLERS if kind == "sampler" else PRUNERS
+    known: Mapping[str, Any] = SAMPLERS if kind == "sampler" else {**PRUNERS, **published(PLUGINS)}
     given = value if isinstance(value, dict) else {"name": "none" if value is None else value}
     name = given.get("name")
-    if name not in known:
+    if not isinstance(name, str) or name not in known:
         raise SpecError(f"unknown {kind} {show(name)}", where=where, fix=suggest(name, known, "one of"))
-    options = dict(known[name])
+    plugin = run_pruner(name) if kind == "pruner" and name not in PRUNERS else None
+    options = dict(known[name] if plugin is None else plugin.options)
     for key, option in given.items():
         if key == "name":
             continue

@@ -1,9 +1,9 @@
 """The space of a search: choices, and ranges of whole or real numbers. Each parameter is an override of a run.
 
-filter: [none, top_p]                                     a choice among values
+optimizer: [sgd, adam]                                    a choice among values
 algorithm.kl_coef: {float: [1e-3, 0.1], log: true}        a real number between two ends, on a logarithmic scale
 train.mini_batches: {int: [1, 8], step: 1}                a whole number, both ends included
-variant: {PPO: {}, GRPO: {algorithm: grpo}}               a choice among named bundles of overrides
+variant: {SGD: {}, Adam: {optimizer: adam}}               a choice among named bundles of overrides
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def read_space(document: Document) -> dict[str, Parameter]:
     """Return the `space` of a search file. Raises SpecError for mistakes, except in keys: making runs checks those."""
     space = document.data.get("space")
     if not isinstance(space, dict) or not space:
-        fix = "write `space:` and below it, for example, `filter: [none, top_p]`"
+        fix = "write `space:` and below it, for example, `optimizer: [sgd, adam]`"
         raise document.error("space must be a mapping of options to values", "space", fix=fix)
     return {name: _parameter(document, name, value) for name, value in space.items()}
 

@@ -58,6 +58,6 @@ class OpenTrial:
                 stored = study.report(self.number, point.position, point.value)
                 if pruner is not None and study.should_prune(pruner, stored):
                     return f"{self._search.pruner.name}: {point.value:.4g} at step {point.step}"
-            if point.collapse:
-                return point.collapse
+            if point.stop:
+                return point.stop
         return ""

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from plat.errors import SpecError
-from plat.search.pruners import WATCHED, collapse_seen
+from plat.search.run_pruner import run_pruner
 from plat.search.search_settings import Chosen, Objective
 from plat.search.values import Curves, value_of
 from plat.store.home import Home
 from plat.suggest import suggest
+from plat.user_code import user_code
 
 
 class Diverged(SpecError):
@@ -29,14 +30,14 @@ class Point:
     """An evaluation of a trial.
 
     value     the mean over the seeds so far; None if the run has no finite value at this step
-    collapse  why the pruner `retrieval` stops the trial here; "" if it does not
+    stop      why the search's pruner stops the trial here, if it is a RunPruner; "" if it does not
     """
 
     run_id: str
     step: int
     position: int
     value: float | None
-    collapse: str
+    stop: str
 
 
 class TrialCurve:
@@ -44,7 +45,7 @@ class TrialCurve:
 
     runs        run id -> name, in the order of the seeds
     objectives  the first one makes the curve
-    pruner      `retrieval` judges its own metrics, too
+    pruner      a RunPruner judges its own metrics, too
     iterations  of one run
     """
 
@@ -55,7 +56,8 @@ class TrialCurve:
         self._objective = objectives[0]
         self._pruner = pruner
         self._iterations = iterations
-        self._watched = WATCHED if pruner.name == "retrieval" else ()
+        self._run_pruner = run_pruner(pruner.name)
+        self._watched = self._run_pruner.metrics if self._run_pruner else ()
         metrics = {*(objective.metric for objective in objectives), *self._watched}
         self._curves = {run_id: Curves(home.run(run_id), metrics) for run_id in runs}
         self._seen = dict.fromkeys(runs, -1)  # newest step that was given
@@ -77,10 +79,17 @@ class TrialCurve:
                 if not math.isnan(now):
                     earlier = [self.value(each, self._objective) for each in list(self._names)[:seed]]
                     value = fmean([*earlier, now])
-                collapse = collapse_seen(curves, step, self._pruner.options) if self._watched else ""
-                yield Point(run_id, step, seed * (self._iterations + 1) + step, value, collapse)
+                stop = self._stop(curves, step)
+                yield Point(run_id, step, seed * (self._iterations + 1) + step, value, stop)
             if run_id not in done:
                 return
+
+    def _stop(self, curves: Curves, step: int) -> str:
+        if self._run_pruner is None:
+            return ""
+        watched = {metric: curves[metric] for metric in self._watched}
+        with user_code(f"the pruner {self._pruner.name!r} failed"):
+            return self._run_pruner.judge(watched, step, self._pruner.options)
 
     def value(self, run_id: str, objective: Objective) -> float:
         """Return the value of an objective in one run.

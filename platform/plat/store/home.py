@@ -119,7 +119,7 @@ class Home:
         return Path(os.path.realpath(path.parent)).is_relative_to(os.path.realpath(self.root))
 
     def job_log(self, job: str) -> Path:
-        """Return the path of the log of a job that is not a run, e.g. of "prepare:embedded:<key>"."""
+        """Return the path of the log of a job that is not a run, e.g. of "prepare:<trainer>:<key>"."""
         return self.logs / f"{_file_name(job)}.txt"
 
     def preparation(self, job: str) -> Path:

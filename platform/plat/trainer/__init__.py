@@ -1,1 +1,4 @@
-"""Trainers turn a config into a history of metrics. `api` is the contract, `embedded` the built-in trainer."""
+"""Trainers turn a config into a history of metrics. `api` is the contract.
+
+`script` runs a script; `recorded` has runs of others.
+"""

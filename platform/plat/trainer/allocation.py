@@ -39,7 +39,7 @@ def require_machines(count: int) -> None:
     scheduler = "SLURM gave" if "SLURM_JOB_ID" in os.environ else "there is"
     raise RunError(
         f"the run needs {count} machines, and {scheduler} {given}",
-        where="verl.nodes",
+        where="its resources",
         fix="use --on slurm or --on ray, and leave `nodes` out of the profile: a run asks for as many as it needs",
     )
 

@@ -14,7 +14,6 @@ from typing import Any, Protocol
 
 from plat.trainer.resources import Resources
 from plat.words.metric_names import VAL_SUCCESS
-from plat_envs.api import Need as Need
 
 
 @dataclass
@@ -109,9 +108,36 @@ class RunIO(Protocol):
         """Return True when the platform asks the run to stop: save, then return Outcome("interrupted")."""
 
 
+@dataclass(frozen=True)
+class Need:
+    """A file, a service or a program that runs need beside this package.
+
+    what    e.g. "a data server at http://127.0.0.1:8000"
+    absent  why it cannot be used now; "" if it can
+    fix     the command that mends it
+    """
+
+    what: str
+    absent: str = ""
+    fix: str = ""
+
+
+@dataclass(frozen=True)
+class PlanNote:
+    """What a trainer adds to a plan, from what the home has.
+
+    name   the key of `rows` in `plat plan --json`
+    rows   JSON-able
+    lines  the same as text, for a person
+    """
+
+    name: str
+    rows: list[dict[str, Any]]
+    lines: list[str]
+
+
 Train = Callable[[Any, RunIO], Outcome]
 HEADLINE = VAL_SUCCESS  # of a trainer that names no other
-RETRIEVAL = "mi/first_turn/retrieval_acc"  # of a trainer that measures if reasoning depends on its prompt
 
 
 def train_iterations(config: Mapping[str, Any]) -> int | None:
@@ -125,11 +151,11 @@ def train_iterations(config: Mapping[str, Any]) -> int | None:
 class TrainerSpec:
     """Description of a trainer for the platform. Importing the module that defines one must not import torch.
 
-    name              as in the experiment file (`trainer: embedded`)
+    name              as in the experiment file (`trainer: mine`)
     version           semantic version, part of every run's identity: increase it when results change
     config_type       dataclass, the typed schema of a run's config (OmegaConf structured config)
     load              () -> train(config: config_type instance, io) -> Outcome; heavy imports happen here
-    conf              module with Hydra groups (`plat.conf`), or None: the dataclass's defaults are the whole config
+    conf              module with Hydra groups (`mine.conf`), or None: the dataclass's defaults are the whole config
     operational_keys  dotted keys (or prefixes) of the config that never change results; left out of the identity
     legacy            dotted key -> the value meaning "as before this option existed"; left out of the identity if equal
     validate          config -> normalised config; raises SpecError (what, fix; `where` may name a dotted key) for
@@ -153,8 +179,10 @@ class TrainerSpec:
                       out of memory is retried with it
     load_check        None, or () -> check(config): raises SpecError for a config that cannot run, if finding out takes
                       seconds. Runs before anything is submitted, and in `plat plan`
-    needs             None, or config -> list of `plat_envs.api.Need`: servers, files and programs that a run of it
+    needs             None, or config -> list of `Need`: servers, files and programs that a run of it
                       needs beside this package, and whether they are there; `plat plan` shows them
+    load_plan_note    None, or () -> note(home, runs) -> PlanNote or None: what earlier runs of the home say about these
+                      runs, which are not done, for `plat plan`
     check_machine     None, or config -> None: raises SpecError for a config that this machine is too small for. Runs
                       where runs are to be executed here; must be quick. A cluster checks its own nodes
     idle_keys         plain config (as in config.yaml) -> dotted keys that have no effect in it, with reasons. Overrides
@@ -172,6 +200,7 @@ class TrainerSpec:
                       plan`, for example that all of them write the same file
     headline          the metric that live progress, `plat status` and result.json show as success (a share, 0 to 1), or
                       plain config -> its name
+    shown             label -> metric (a share, 0 to 1) that live progress, `plat runs` and `plat diff` show beside it
     iterations        plain config (as in config.yaml) -> the number of iterations of the run, None if unknown
     reuses_process    True: training starts separate processes, and changes nothing in the process of the run. This
                       machine may then execute several runs in one process, one after another
@@ -197,6 +226,7 @@ class TrainerSpec:
     less_memory: Callable[[Any], Any | None] | None = None
     load_check: Callable[[], Callable[[Any], None]] | None = None
     needs: Callable[[Any], Sequence[Need]] | None = None
+    load_plan_note: Callable[[], Callable[[Any, Sequence[Any]], PlanNote | None]] | None = None
     check_machine: Callable[[Any], None] | None = None
     idle_keys: Callable[[Mapping[str, Any]], Mapping[str, str]] = lambda config: {}
     code: str | None = None
@@ -206,6 +236,7 @@ class TrainerSpec:
     snapshots: Any = None
     doubts: Callable[[Any, int], Sequence[str]] | None = None
     headline: str | Callable[[Mapping[str, Any]], str] = HEADLINE
+    shown: Mapping[str, str] = field(default_factory=dict)
     iterations: Callable[[Mapping[str, Any]], int | None] = train_iterations
     reuses_process: bool = False
     cost_keys: tuple[str, ...] = ("task.name", "model.name", "algorithm.name", "filter.name")

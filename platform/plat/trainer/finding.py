@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from plat.errors import PluginError, SpecError, UnknownTrainer
+from plat.errors import PlatError, PluginError, SpecError, UnknownTrainer
+from plat.plugins.code_folders import check_beside, file_of, import_from
+from plat.plugins.loading import ALLOW_IMPORT, load_plugin, published
 from plat.suggest import nearest, suggest
 from plat.switches import is_on
 from plat.trainer.api import TrainerSpec
-from plat.trainer.code_folders import check_beside, file_of, import_from
-from plat.trainer.plugins import ALLOW_IMPORT, load_plugin, published
 from plat.user_code import definition_of, user_code
 
 
@@ -32,6 +32,26 @@ def find_trainer(name: str, folder: Path | None = None) -> TrainerSpec:
     if name not in trainers:
         raise UnknownTrainer(f"unknown trainer {name!r}", fix=suggest(name, trainers, "one of"))
     return _checked(load_plugin("plat.trainers", name), name)
+
+
+def default_trainer(keys: Iterable[str] = ()) -> str | None:
+    """Return the trainer of a file that names none and has these keys; None if no installed package declares one.
+
+    A package declares its trainer for files with a key: group `plat.default_trainers`, the key as the name, and the
+    same target as in `plat.trainers`. A file with none of the declared keys gets the only trainer that is declared.
+    """
+    declared = published("plat.default_trainers")
+    targets = {declared[key].value for key in keys if key in declared} or {point.value for point in declared.values()}
+    names = [name for name, point in published("plat.trainers").items() if point.value in targets]
+    return names[0] if len(names) == 1 else None
+
+
+def shown_metrics(name: object) -> Mapping[str, str]:
+    """Return label -> metric that runs of a trainer show beside their success; {} if there is no such trainer here."""
+    try:
+        return find_trainer(str(name)).shown
+    except PlatError:
+        return {}
 
 
 def _import_trainer(place: str, folder: Path | None) -> TrainerSpec:
@@ -117,6 +137,7 @@ FIELDS = {
             "check_machine",
             "disk_bytes",
             "needs",
+            "load_plan_note",
             "source_files",
             "doubts",
         ),
@@ -126,7 +147,7 @@ FIELDS = {
     "config_type": Kind("a dataclass", lambda value: isinstance(value, type)),
     "reuses_process": Kind("True or False", lambda value: isinstance(value, bool)),
     "headline": Kind("a text or a function", lambda value: _TEXT.holds(value) or callable(value)),
-    "legacy": Kind("a dict of keys and values", lambda value: isinstance(value, Mapping)),
+    **dict.fromkeys(("legacy", "shown"), Kind("a dict of keys and values", lambda value: isinstance(value, Mapping))),
     "stall_after": Kind("a number of seconds", _is_time),
 }
 

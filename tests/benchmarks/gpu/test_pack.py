@@ -35,7 +35,7 @@ def test_the_tree_has_the_code_and_no_large_file(tmp_path):
         tmp_path / "platform" / "plat" / "api.py"
     ).exists()
     assert not (tmp_path / "results").exists() and not (tmp_path / "docs" / "images").exists()
-    assert not list((tmp_path / "platform" / "plat" / "bases").glob("v*"))
+    assert not list((tmp_path / "platform" / "plat_rl" / "bases").glob("v*"))
     assert pack.size_of(tmp_path) < 15
 
 

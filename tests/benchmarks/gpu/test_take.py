@@ -113,7 +113,7 @@ def test_the_pages_say_that_nothing_was_run_or_what_was():
 
 
 def test_tests_on_a_gpu_skip_with_a_reason_where_there_is_none():
-    command = [sys.executable, "-m", "pytest", "tests/plat/trainer/cuda", "-m", "cuda", "-rs", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "tests/plat_rl/cuda", "-m", "cuda", "-rs", "-p", "no:cacheprovider"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=KIT.parents[1])
     torch = pytest.importorskip("torch")
     if torch.cuda.is_available():

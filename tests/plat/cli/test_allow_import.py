@@ -11,9 +11,9 @@ import pytest
 from beside import trainer_text
 
 from plat.dispatch.ray.jobs import INHERITED
+from plat.plugins.code_folders import FOLDERS
+from plat.plugins.loading import ALLOW_IMPORT
 from plat.store.home import Home
-from plat.trainer.code_folders import FOLDERS
-from plat.trainer.plugins import ALLOW_IMPORT
 
 LINES = (
     "import beside_helper  # found in the process of the run, too",

@@ -19,7 +19,7 @@ def test_what_the_needs_of_an_environment_refuse_is_refused_before_anything_runs
         raise BadEnvironment("the dataset has no such option", fix="another one")
 
     changed = replace(find_environment("countdown"), needs=needs)
-    monkeypatch.setattr("plat.trainer.environments.find_environment", lambda name: changed)
+    monkeypatch.setattr("plat_rl.environments.find_environment", lambda name: changed)
     code, _, err = plat(verb, *(["task=countdown", "scale=smoke"] if verb == "run" else [spec(COUNTDOWN)]))
     assert code == 2 and "the dataset has no such option" in err and "fix: another one" in err
     assert not home.exists()
@@ -40,7 +40,7 @@ def test_what_is_not_there_is_named_before_a_run_starts(plat, spec, home, monkey
     """It is no refusal: a server may come while the run waits."""
     missing = Need("a server of numbers", "connection refused", "start-server")
     changed = replace(find_environment("countdown"), needs=lambda options: [missing, Need("a file numbers.txt")])
-    monkeypatch.setattr("plat.trainer.environments.find_environment", lambda name: changed)
+    monkeypatch.setattr("plat_rl.environments.find_environment", lambda name: changed)
 
     def stop(*arguments, **options):
         raise SpecError("here the runs would start")

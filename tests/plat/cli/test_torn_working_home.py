@@ -30,9 +30,9 @@ from plat.store.coordination.submissions import open_submissions
 from plat.store.home import Home
 from plat.store.run_directory.creation import create
 from plat.store.run_directory.state import run_state
-from plat.trainer.embedded.base_model import base_record
-from plat.trainer.embedded.base_model.load import build, obtain
-from plat.trainer.embedded.spec import SPEC
+from plat_rl.embedded.base_model import base_record
+from plat_rl.embedded.base_model.load import build, obtain
+from plat_rl.embedded.spec import SPEC
 
 WALKS = """\
 title: Random walks

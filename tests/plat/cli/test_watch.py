@@ -53,7 +53,7 @@ def test_progress_is_read_as_the_spool_grows(going_on, home):
     time.sleep(0.05)
     log(spool, 3, val__success=0.75)
     (now,) = views_of(follower, [entry_in(run)])
-    assert (now.step, now.iterations, now.success, now.retrieval) == (3, 40, 0.75, 0.5)
+    assert (now.step, now.iterations, now.success, now.shown) == (3, 40, 0.75, {"retrieval": 0.5})
     assert now.pace > 0.02 and now.eta == pytest.approx(37 * now.pace)
     assert "iteration 3/40" in describe(now) and "retrieval 50.0 %" in describe(now)
 
@@ -100,7 +100,7 @@ NAMES = ["sokoban-grpo-qwen2.5-3b-none-s0-0123abcd", "metamathqa-dapo-qwen2.5-0.
 
 @pytest.mark.parametrize(("width", "lines_each"), [(72, 2), (80, 2), (100, 2), (200, 1)])
 def test_no_cell_is_cut_and_no_line_is_too_long(width, lines_each):
-    header, rows = laid_out([running(name, retrieval=0.125) for name in NAMES], width)
+    header, rows = laid_out([running(name, shown={"retrieval": 0.125}) for name in NAMES], width)
     assert header[0].endswith("left")
     for name, lines in zip(NAMES, rows, strict=True):
         assert len(lines) == lines_each and all(len(line) <= width for line in lines)
@@ -116,7 +116,7 @@ def test_a_very_narrow_terminal_shows_every_character():
 
 def test_a_column_that_is_empty_for_every_run_takes_no_room():
     assert "retrieval" not in laid_out([running(name) for name in NAMES], 200)[0][0]
-    assert "retrieval" in laid_out([running(NAMES[0], retrieval=0.5), running(NAMES[1])], 200)[0][0]
+    assert "retrieval" in laid_out([running(NAMES[0], shown={"retrieval": 0.5}), running(NAMES[1])], 200)[0][0]
 
 
 def test_runs_that_are_all_done_can_be_chosen(executed, home):

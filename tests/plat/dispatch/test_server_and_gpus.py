@@ -22,7 +22,7 @@ for name in ("is_available", "device_count", "init", "_lazy_init", "current_devi
 from plat.dispatch.local.server import Server
 
 Server(socket.socketpair()[0]).warm_up(sys.argv[1:])
-assert "plat.trainer.embedded.train" in sys.modules or "embedded" not in sys.argv
+assert "plat_rl.embedded.train" in sys.modules or "embedded" not in sys.argv
 assert not torch.cuda.is_initialized() and not torch.cuda._is_in_bad_fork()
 print("asked:", *asked)
 """

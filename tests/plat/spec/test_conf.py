@@ -15,10 +15,10 @@ from omegaconf import OmegaConf
 from plat.errors import SpecError
 from plat.spec.composition.conf import conf_of, hydra_conf, reference
 from plat.spec.expansion.experiment import build_run
-from plat.trainer.run_config import RunConfig
-from plat.trainer.validation import idle_keys
+from plat_rl.run_config import RunConfig
+from plat_rl.validation import idle_keys
 
-CONF = conf_of("plat.conf")
+CONF = conf_of("plat_rl.conf")
 OPTIONS = [(group, option) for group, options in CONF.options.items() for option in options]
 KEYS: dict[str, list[str]] = {
     "seed": ["1", "77"],
@@ -83,7 +83,7 @@ def test_sixty_random_runs_equal_hydra() -> None:
     for config, overrides in zip(composed, chosen, strict=True):  # those without effect are not taken
         idle = idle_keys(config)
         overrides[:] = [override for override in overrides if override.partition("=")[0] not in idle]
-    with reference("plat.conf", RunConfig) as compose:
+    with reference("plat_rl.conf", RunConfig) as compose:
         expected = [compose(overrides) for overrides in chosen]
     for ours, hydras, overrides in zip(composed, expected, chosen, strict=True):
         ours["task"] = {**ours["task"], "env": hydras["task"]["env"]}  # filled in by the environment, see below
@@ -173,6 +173,6 @@ def test_a_broken_conf_is_an_error_with_its_place(
 
 
 def test_hydra_is_left_in_its_earlier_state() -> None:
-    with hydra_conf("plat.conf") as outer:
+    with hydra_conf("plat_rl.conf") as outer:
         build_run(["task=sokoban", "filter=within_group"])
         assert OmegaConf.select(outer(overrides=["+task=countdown"]), "task.name") == "countdown"

@@ -13,8 +13,8 @@ import yaml
 
 from plat.errors import SpecError
 from plat.spec.expansion.experiment import Experiment, build_run, config_object, load_experiment, load_experiments
-from plat.trainer.embedded.spec import SPEC
-from plat.trainer.run_config import RunConfig
+from plat_rl.embedded.spec import SPEC
+from plat_rl.run_config import RunConfig
 
 Load = Callable[..., Experiment]
 SHIPPED = Path(__file__).parents[3] / "experiments"
@@ -134,7 +134,7 @@ def test_the_trainer_as_an_axis(load: Load, trainer: Callable[..., Any]) -> None
 
 
 def test_a_config_group_may_name_the_trainer(trainer: Callable[..., Any]) -> None:
-    trainer(RunConfig, "verl", conf="plat.conf")
+    trainer(RunConfig, "verl", conf="plat_rl.conf")
     run = build_run(["scale=paper"])
     assert run.trainer == "verl" and run.config["train"]["iterations"] == 400
     with pytest.raises(SpecError, match="compact rendering"):

@@ -17,7 +17,7 @@ from plat.spec.composition.schema import schema_of
 from plat.spec.expansion.experiment import Experiment, build_run, same_results
 from plat.spec.identity import run_identity
 from plat.trainer import api, finding
-from plat.trainer.run_config import RunConfig
+from plat_rl.run_config import RunConfig
 
 Load = Callable[..., Experiment]
 FEW = settings(max_examples=25, deadline=None)
@@ -134,7 +134,7 @@ def test_operational_keys_do_not(key: str, values: tuple[Any, Any]) -> None:
 
 def test_every_key_of_the_built_in_config_counts_unless_it_is_operational() -> None:
     """Perturb each value of the resolved config by hand: only operational keys may leave the hash alone."""
-    from plat.trainer.embedded.spec import SPEC
+    from plat_rl.embedded.spec import SPEC
 
     config = build_run([]).config
     for key in schema_of(RunConfig).leaves:

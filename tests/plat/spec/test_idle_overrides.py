@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from plat.errors import PluginError
 from plat.spec.expansion.experiment import build_run, load_experiment
 from plat.trainer import api, finding
-from plat.trainer.validation import idle_keys
+from plat_rl.validation import idle_keys
 
 TABLE4 = Path(__file__).parents[3] / "experiments" / "table4.yaml"
 OTHER_VALUES = {

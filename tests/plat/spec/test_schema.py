@@ -14,10 +14,10 @@ from omegaconf import MISSING, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from plat.errors import SpecError
-from plat.rl.config import choice, number
 from plat.spec.composition.schema import build, schema_of
 from plat.suggest import nearest, suggest
-from plat.trainer.run_config import RunConfig
+from plat.trainer.config_fields import choice, number
+from plat_rl.run_config import RunConfig
 
 
 class Colour(Enum):

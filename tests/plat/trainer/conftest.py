@@ -15,16 +15,16 @@ import torch
 
 from plat.spec.expansion.experiment import build_run, config_object
 from plat.trainer.api import State, WriteFiles
-from plat.trainer.embedded.base_model.recipe import base_key, built_bases
-from plat.trainer.embedded.batch import Batch
-from plat.trainer.embedded.rollout import Episodes, Sampling, rollout
-from plat.trainer.embedded.spec import SPEC
-from plat.trainer.embedded.transformer import hf
-from plat.trainer.embedded.transformer.model import Shape, Weights, initialise, unpack
-from plat.trainer.embedded.transformer.tokenizer import WordTokenizer
-from plat.trainer.environments import make_environments
-from plat.trainer.loop.randomness import Key
-from plat.trainer.run_config import RunConfig
+from plat_rl.embedded.base_model.recipe import base_key, built_bases
+from plat_rl.embedded.batch import Batch
+from plat_rl.embedded.rollout import Episodes, Sampling, rollout
+from plat_rl.embedded.spec import SPEC
+from plat_rl.embedded.transformer import hf
+from plat_rl.embedded.transformer.model import Shape, Weights, initialise, unpack
+from plat_rl.embedded.transformer.tokenizer import WordTokenizer
+from plat_rl.environments import make_environments
+from plat_rl.loop.randomness import Key
+from plat_rl.run_config import RunConfig
 
 torch.set_num_threads(1)
 
@@ -117,7 +117,7 @@ def compose() -> Callable[..., RunConfig]:
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A cache with the tiny base model in it."""
-    from plat.trainer.embedded.base_model.load import build
+    from plat_rl.embedded.base_model.load import build
 
     folder = tmp_path_factory.mktemp("cache")
     build(compose_tiny().model, folder / "bases")

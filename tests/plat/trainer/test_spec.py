@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from plat.errors import SpecError
-from plat.trainer.embedded.spec import validate
-from plat.trainer.run_config import RunConfig
+from plat_rl.embedded.spec import validate
+from plat_rl.run_config import RunConfig
 
 
 @pytest.mark.parametrize(

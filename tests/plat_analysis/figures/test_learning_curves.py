@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from plat_analysis.data.labels import value_label
 from plat_analysis.figures import learning_curves, style
-from plat_analysis.regimes import collapse
+from plat_ragen2.regimes import collapse
 
 
 def quickstart(make_experiment, **fields):

@@ -9,9 +9,9 @@ import pytest
 from plat_analysis.artifact import Table
 from plat_analysis.data.results import Results
 from plat_analysis.figures import learning_curves
-from plat_analysis.regimes import collapse
 from plat_analysis.tables import peak_success
 from plat_analysis.tables.runs_table import runs_table
+from plat_ragen2.regimes import collapse
 
 
 def quickstart(make_experiment, **fields):

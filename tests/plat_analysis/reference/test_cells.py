@@ -16,10 +16,10 @@ from plat_analysis.data.results import Results
 from plat_analysis.reference import reference_runs as reference_runs
 from plat_analysis.reference.reference_cells import Count, ReferenceCells, more_than_chance
 from plat_analysis.reference.reference_runs import Reference
-from plat_analysis.regimes import collapse
 from plat_analysis.report import latex, render
 from plat_analysis.statistics.prediction import prediction_interval
 from plat_analysis.tables import peak_success
+from plat_ragen2.regimes import collapse
 
 COMPARED = Comparison(rows="variant")
 ROWS, TASKS = ["PPO", "GRPO"], ["sokoban", "countdown"]

@@ -12,7 +12,7 @@ from plat.app.messages import stage
 from plat.app.os_errors import in_our_words
 from plat.cli.common import PIPE_CLOSED, RUNS_FAILED, settings
 from plat.cli.screen.output import tell
-from plat.cli.verb_list import GROUPS, VERBS, load
+from plat.cli.verb_list import VERBS, load, plugin_verbs
 from plat.errors import HomeError, PlatError, SpecError, StoreError
 from plat.processes.interrupt import INTERRUPTED, was_interrupted
 
@@ -54,7 +54,7 @@ def usage_error(error: Exception, arguments: list[str]) -> SpecError:
     """Return the complaint of the command-line parser as a SpecError."""
     message = error.format_message() if hasattr(error, "format_message") else str(error)
     context = getattr(error, "ctx", None)
-    verb = f"plat {arguments[0]}" if arguments and arguments[0] in {**VERBS, **GROUPS} else "plat"
+    verb = f"plat {arguments[0]}" if arguments and arguments[0] in {**VERBS, **plugin_verbs()} else "plat"
     command = context.command_path if context is not None else verb
     better = _advice(message, arguments)
     fix = ("" if better is None else f"{better}; ") + f"see `{command} --help`"
@@ -132,7 +132,7 @@ def _of_verb(arguments: Sequence[str]) -> str | None:
     if len(words) > 1 and words[0] in VERBS:
         return f"remove the quotes, which join several words: {shlex.join(['plat', *words, *arguments[1:]])}"
     if words[0] in ("help", "usage"):
-        verb = next((word for word in arguments[1:] if word in {**VERBS, **GROUPS}), None)
+        verb = next((word for word in arguments[1:] if word in {**VERBS, **plugin_verbs()}), None)
         return f"plat {verb} --help" if verb else "plat --help"
     return None
 
@@ -145,16 +145,18 @@ def _keys_of_runs() -> set[str]:
     """Return the config groups and keys of the default trainer."""
     from plat.spec.composition.conf import conf_of
     from plat.spec.composition.schema import schema_of
-    from plat.spec.expansion.run import DEFAULT_TRAINER
-    from plat.trainer.finding import find_trainer
+    from plat.trainer.finding import default_trainer, find_trainer
 
-    spec = find_trainer(DEFAULT_TRAINER)
+    name = default_trainer()
+    if name is None:
+        return set()
+    spec = find_trainer(name)
     conf = conf_of(spec.conf) if spec.conf else None
     return {*schema_of(spec.config_type).names(), *(conf.options if conf else ())}
 
 
 def _value_of(option: str, arguments: Sequence[str]) -> str:
-    """Return the value given with an option, `--task=sokoban` or `--task sokoban`, else "VALUE"."""
+    """Return the value given with an option, `--task=digits` or `--task digits`, else "VALUE"."""
     for word, following in zip(arguments, [*arguments[1:], ""], strict=True):
         if word.startswith(f"{option}="):
             return word.partition("=")[2]

@@ -49,14 +49,14 @@ def _view(follower: Follower, entry: Entry) -> View:
     view = View(entry.id, entry.name, state.state, None, state.iterations, note=state.starting)
     if attempt is None:
         return view
-    eta, retrieval, pace = attempt.seconds_left(state.iterations), attempt.retrieval, attempt.pace
-    return replace(view, step=attempt.step, success=attempt.success, retrieval=retrieval, pace=pace, eta=eta)
+    eta, shown, pace = attempt.seconds_left(state.iterations), attempt.shown, attempt.pace
+    return replace(view, step=attempt.step, success=attempt.success, shown=shown, pace=pace, eta=eta)
 
 
 def describe(view: View) -> str:
     """Return a run in one line, e.g. `NAME  running  iteration 3/30  success 12.5 %`, and its starting message."""
-    words = ("", "iteration ", "success ", "retrieval ", "step ", "", "left ")
-    facts = [f"{word}{cell}" for word, cell in zip(words, view.cells, strict=True) if cell]
+    words = {"state": "", "step time": "step ", "time": ""}
+    facts = [words.get(name, f"{name} ") + cell for name, cell in view.cells.items() if cell]
     return one_line("  ".join([view.title, *facts, *filter(None, [view.note])]))
 
 

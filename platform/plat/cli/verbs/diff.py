@@ -11,7 +11,7 @@ import typer
 from plat.app.chosen_runs import choose_runs
 from plat.app.entries import entry_in
 from plat.app.home_runs import home_to_read
-from plat.app.run_facts import RunFacts, spelled
+from plat.app.run_facts import RunFacts
 from plat.cli.common import HomeOption, JsonOption, Targets, WhereOption, print_json, verb
 from plat.cli.screen.plot import LETTERS, Curve, plot
 from plat.cli.screen.table import table, terminal_width
@@ -19,7 +19,6 @@ from plat.errors import SpecError
 from plat.store.run_directory.paths import RunPaths
 from plat.store.run_directory.run_files import headline_of, load_meta, read_config
 from plat.suggest import suggest
-from plat.trainer.api import RETRIEVAL
 from plat.units import counted
 
 FACTS = ("state", "outcome", "iteration", "success", "best", "seconds")
@@ -32,7 +31,7 @@ def diff(
     arguments: Targets = None,
     where: WhereOption = None,
     metric: Annotated[
-        list[str] | None, typer.Option("--metric", metavar="KEY", help="Metric drawn [success, retrieval]; repeatable.")
+        list[str] | None, typer.Option("--metric", metavar="KEY", help="Metric drawn [success]; repeatable.")
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Also draw the curves into a .png, .svg or .pdf file.")
@@ -105,20 +104,18 @@ def _runs(chosen: Sequence[RunFacts]) -> list[RunPaths]:
 
 
 def _metrics(asked: Sequence[str] | None, runs: Sequence[RunFacts]) -> list[str]:
-    """Return the metrics to draw; default: the headline metrics of the runs, and retrieval if it was measured."""
+    """Return the metrics to draw; default: the headline metrics of the runs and those that their trainers show."""
     known = list(dict.fromkeys(key for run in runs for key in run.metric_names()))
     for key in asked or ():
         if key not in known:
             raise SpecError(f"no run has a metric {key!r}", where="--metric", fix=suggest(key, known, "metrics"))
-    usual = [*dict.fromkeys(headline_of(load_meta(run.paths)) for run in runs), RETRIEVAL]
-    return list(dict.fromkeys(asked)) if asked else [key for key in usual if key in known]
+    usual = [headline_of(load_meta(run.paths)) for run in runs]
+    usual += [metric for run in runs for metric in run.shown.values()]
+    return list(dict.fromkeys(asked or (key for key in usual if key in known)))
 
 
 def _print(runs: Sequence[RunFacts], differing: dict[str, list[Any]], panels: Panels) -> None:
-    rows = [
-        [f"{letter}  {run.entry.name}", *(spelled(key, run.value(key)) for key in FACTS)]
-        for letter, run in zip(LETTERS, runs, strict=False)
-    ]
+    rows = [[f"{letter}  {run.entry.name}", *map(run.text, FACTS)] for letter, run in zip(LETTERS, runs, strict=False)]
     print(table(["   run", *FACTS], rows, drop_empty=True))
     verb = "differs" if len(differing) == 1 else "differ"
     print(f"\n{counted(len(differing), 'value')} {verb}:" if differing else "\nno value differs")

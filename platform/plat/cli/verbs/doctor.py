@@ -5,24 +5,27 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import time
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from plat.app.deep_check import Finding, check_kept_files, check_results
+from plat.app.deep_check import check_kept_files, check_results
 from plat.cli.common import HomeOption, JsonOption, StoreOption, print_json, verb
 from plat.cli.screen.table import fitted
 from plat.errors import PlatError
+from plat.plugins.doctor import Finding
+from plat.plugins.loading import groups, load_plugin, published
 from plat.processes.cores import cpu_quota, usable_cores
 from plat.store.home import Home
-from plat.trainer.plugins import GROUPS, load_plugin, published
 from plat.units import counted
+from plat.user_code import user_code
 
-NEEDED_GB = 1.0  # a table of stand-ins with its store takes a fraction of this
+CHECKS = "plat.doctor"  # the group of entry points
+NEEDED_GB = 1.0  # a table of small runs with its store takes a fraction of this
 
 
 @verb()
@@ -35,7 +38,7 @@ def doctor(
 ) -> int:
     """Check what works on this machine.
 
-    Python, packages, plugins, sandbox, torch, cores, home, disk and store. Exit code 2 when something is broken.
+    Python, packages, plug-ins and what they check, cores, home, disk and store. Exit code 2 when something is broken.
     """
     place = Home.find(home)
     uri = place.store_uri(store)
@@ -43,13 +46,11 @@ def doctor(
         "python": check_python,
         "packages": check_packages,
         "plugins": check_plugins,
-        "tasks": check_environments,
-        "sandbox": check_sandbox,
-        "torch": check_torch,
         "cores": check_cores,
         "home": lambda: check_home(place),
         "disk": lambda: check_disk(place),
     }
+    checks |= {name: partial(check_of_plugin, name) for name in published(CHECKS)}
     findings = [(name, check()) for name, check in checks.items()]
     results: list[tuple[str, Finding]] = []
     if deep or fix:  # before the store is checked, so that the check sees the fixed store
@@ -98,14 +99,14 @@ def check_packages() -> Finding:
 
 
 def check_plugins() -> Finding:
-    """Import every published trainer, dispatcher, environment, report builder and claim check, and list their names."""
+    """Import every published plug-in, and list their names by group."""
     from importlib.metadata import entry_points
 
-    groups, broken = [], []
-    for group in GROUPS:
+    found, broken = [], []
+    for group in groups():
         points = sorted(entry_points(group=group), key=lambda point: point.name)
         names = ", ".join(point.name for point in points)
-        groups.append(f"{len(points)} {group.removeprefix('plat.')} ({names})")
+        found.append(f"{len(points)} {group.removeprefix('plat.')} ({names})")
         for point in points:
             try:
                 point.load()
@@ -113,65 +114,17 @@ def check_plugins() -> Finding:
                 broken.append(f"{point.name} in {group} ({type(error).__name__}: {error})")
     if broken:
         return Finding("error", "; ".join(broken), "fix or uninstall the package that publishes it")
-    return Finding("ok", ", ".join(groups))
+    return Finding("ok", ", ".join(found))
 
 
-def check_environments() -> Finding:
-    """Play random episodes in every environment of another package, with default options, and name what fails."""
-    from plat.trainer.loop.rehearsal import is_plugged_in, play
-
-    played, broken, unread = [], [], []
-    for name in published("plat.environments"):
-        try:
-            spec = load_plugin("plat.environments", name)
-            if not is_plugged_in(spec):
-                continue
-            played.append(name)
-            play(spec, spec.config_type(), "compact", only_known_words=False)
-        except PlatError as error:
-            broken.append(f"{error.what} ({error.where})" if error.where else error.what)
-            continue
-        try:
-            play(spec, spec.config_type(), "compact", only_known_words=True)
-        except PlatError as error:
-            unread.append(error.what)
-    if broken:
-        return Finding("error", "; ".join(broken), "fix the package that publishes it: docs/adding-a-trainer.md")
-    if unread:
-        return Finding("warning", "; ".join(unread), "no stand-in can play it: use the words of the vocabulary")
-    return Finding("ok", f"played: {', '.join(played) or 'no environment of another package is installed'}")
-
-
-def check_sandbox() -> Finding:
-    """Try the levels of the sandbox with hostile programs, down to the first that this machine has."""
-    from plat_envs.environment_errors import BadEnvironment
-    from plat_envs.sandbox.levels import choose, provenance
-
+def check_of_plugin(name: str) -> Finding:
+    """Call the check that a plug-in publishes; an error if it cannot be loaded or fails."""
     try:
-        facts = provenance(choose())
-    except BadEnvironment as error:
-        return Finding("warning", error.what, error.fix or "")
-    level = facts.pop("level")
-    return Finding("ok", f"{level}: {', '.join(f'{name} {value}' for name, value in facts.items())}")
-
-
-def check_torch() -> Finding:
-    """Multiply matrices with torch; report the speed of one thread and the CUDA devices."""
-    try:
-        import torch
-    except Exception as error:
-        return Finding("error", f"cannot be imported: {error}", "make install")
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    left = torch.randn(768, 768)
-    left @ left
-    started = time.perf_counter()
-    for _ in range(10):
-        left @ left
-    rate = 10 * 2 * 768**3 / (time.perf_counter() - started) / 1e9
-    torch.set_num_threads(threads)
-    devices = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-    return Finding("ok", f"{torch.__version__}, {rate:.0f} GFLOP/s a thread, CUDA: {', '.join(devices) or 'none'}")
+        check = load_plugin(CHECKS, name)
+        with user_code(f"the check {name!r} of {CHECKS} failed"):
+            return Finding(*check())
+    except PlatError as error:
+        return Finding("error", f"{error.what} ({error.where})" if error.where else error.what, error.fix or "")
 
 
 def check_cores() -> Finding:

@@ -34,7 +34,7 @@ Overrides = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[KEY=VALUE]...",
-        help="Options of the run or of the evaluation, e.g. eval.temperature=0 split=heldout.",
+        help="Options of the run or of the evaluation, e.g. batch_size=64 split=test.",
         autocompletion=keys,
     ),
 ]
@@ -55,17 +55,17 @@ def evaluate(
     from plat.spec.composition.trainer_calls import EVALUATION, checked_call, checked_value
     from plat.spec.expansion.experiment import config_object
     from plat.store.run_directory.run_files import read_config, read_meta
-    from plat.trainer.finding import find_trainer
+    from plat.trainer.finding import default_trainer, find_trainer
 
     run, checkpoint, state = _find(home_to_read(home), target, peak=not last)
     meta, config = read_meta(run), read_config(run)
-    trainer = find_trainer(meta.get("trainer") or config.get("trainer", "embedded"), Path())
+    trainer = find_trainer(str(meta.get("trainer") or config.get("trainer") or default_trainer()), Path())
     if trainer.load_evaluate is None:
         raise SpecError(f"trainer {trainer.name!r} has no evaluation of its own", where=str(checkpoint))
     config, options = _apply(config, overrides or ())
     typed = config_object(config, trainer)
     name = meta.get("name", run.id)
-    if sys.stderr.isatty():  # verl takes a minute to start, without other output until the end
+    if sys.stderr.isatty():  # a large model takes a minute to load, without other output until the end
         tell(f"evaluating {name} at {checkpoint.name} with the trainer {trainer.name}")
     with _what_is_said_kept_back(trainer.name):
         function = checked_call(trainer, "load_evaluate")()

@@ -16,6 +16,7 @@ from plat.cli.common import JsonOption, print_json, verb
 from plat.cli.completion import keys
 from plat.cli.screen.table import fitted, table
 from plat.errors import SpecError
+from plat.plugins.loading import load_choice, load_plugin, published
 from plat.spec.composition.conf import conf_of
 from plat.spec.composition.descriptions import describe
 from plat.spec.composition.leaf import Leaf, show
@@ -23,8 +24,7 @@ from plat.spec.composition.pieces import group_options
 from plat.spec.composition.schema import Schema, schema_of, select
 from plat.suggest import suggest
 from plat.trainer.api import TrainerSpec
-from plat.trainer.finding import find_trainer
-from plat.trainer.plugins import load_plugin, published
+from plat.trainer.finding import default_trainer, find_trainer
 
 FUNCTIONS = {"builder": "plat.reports", "check": "plat.claims"}
 COLUMNS = ("option", "default", "meaning")
@@ -50,7 +50,7 @@ class Option:
     limits    the range of a number in words
     unit      of a number, "" for none
     means     meaning of an option, in a line
-    needs     the choice that the option belongs to, e.g. "task=sokoban"; "" for an option of every run
+    needs     the choice that the option belongs to, e.g. "task=digits"; "" for an option of every run
     about     docstring of the group of options, the builder or the check
     arguments of a builder or a check, in their order
     """
@@ -83,7 +83,7 @@ def options(
     key: Annotated[
         str | None, typer.Argument(metavar="[KEY]", help="An option, a group, or a name.", autocompletion=keys)
     ] = None,
-    trainer: Annotated[str, typer.Option("--trainer", metavar="NAME", help="Whose options are shown.")] = "embedded",
+    trainer: Annotated[str | None, typer.Option("--trainer", metavar="NAME", help="Whose options are shown.")] = None,
     as_json: JsonOption = False,
 ) -> int:
     """Explain options of runs, builders of reports and checks.
@@ -92,6 +92,8 @@ def options(
     """
     if key and key.partition(".")[0] == "script":
         trainer = "script"
+    chosen_by_us = trainer is None
+    trainer = trainer or default_trainer() or "script"
     known = [*_options_of(find_trainer(trainer, Path())), *_functions()]
     chosen = known if key is None else _named(key, known)
     if as_json:
@@ -100,8 +102,8 @@ def options(
     if len(chosen) == 1:
         print(_in_full(chosen[0]))
         return 0
-    if key is None and trainer == "embedded":
-        print("Options of a script: plat options --trainer script. Of the trainer `embedded`:\n")
+    if key is None and chosen_by_us and trainer != "script":
+        print(f"Options of a script: plat options --trainer script. Of the trainer `{trainer}`:\n")
     print(table(COLUMNS, [option.cells() for option in chosen]))
     if key is None:
         print("\n`plat options KEY` explains one of them, or all that begin with KEY.")
@@ -158,7 +160,7 @@ def _plugin_options(key: str, chooser: str | None, schema: Schema) -> Iterator[O
         return
     group = selector.key.removesuffix(".name")
     for name in selector.choices() or ():
-        own = schema_of(load_plugin(selector.metadata["plugin"], name).config_type)
+        own = schema_of(load_choice(selector.metadata["plugin"], name).config_type)
         for below, leaf in own.leaves.items():
             yield _option(f"{key}.{below}", leaf, select(own.defaults, below), f"{group}={name}")
 

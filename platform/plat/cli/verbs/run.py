@@ -30,7 +30,7 @@ def run(
 ) -> int:
     """Execute one run, given by overrides alone.
 
-    The same command again resumes an interrupted run. For example: plat run task=sokoban algorithm=grpo seed=1
+    The same command again resumes an interrupted run. For example: plat run task=digits lr=0.01 seed=1
     """
     from plat.dispatch.progress import choose
     from plat.spec.expansion.experiment import build_run

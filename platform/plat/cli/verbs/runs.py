@@ -11,7 +11,6 @@ import typer
 from plat.app.chosen_runs import table_of_runs
 from plat.app.home_runs import home_to_read
 from plat.app.loading import load_experiments
-from plat.app.run_facts import spelled
 from plat.cli.common import Arguments, HomeOption, JsonOption, WhereOption, print_json, verb
 from plat.cli.screen.table import table
 from plat.errors import SpecError
@@ -53,7 +52,7 @@ def runs(
         writer.writerow(shown)
         writer.writerows([facts.value(key) for key in shown] for facts in chosen)
     elif chosen:
-        print(table(shown, [[spelled(key, facts.value(key)) for key in shown] for facts in chosen]))
+        print(table(shown, [[facts.text(key) for key in shown] for facts in chosen]))
     else:
         print(f"no runs in {place.root}" if is_empty else "no run fits")
     return 0

@@ -173,5 +173,5 @@ def _check_machines(jobs: list[LocalJob]) -> None:
         if job.nodes > given and not os.environ.get("RAY_ADDRESS"):
             raise SpecError(
                 f"{job.title} asks for {job.nodes} nodes; at most {counted(given, 'machine')} can be used here",
-                fix="use --on slurm or --on ray, or choose verl.nodes=1",
+                fix="use --on slurm or --on ray, or ask for one node",
             )

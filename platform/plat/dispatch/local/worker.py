@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from plat.dispatch.local.worker_handle import write_result
+from plat.plugins.plugin_code import read_files_again
 from plat.processes.own_process import forget_peak_memory, output_to, work_for_command
 from plat.processes.process_tree import adopt_orphans, signal_when_parent_ends
 from plat.runner.execution import execute
@@ -26,7 +27,6 @@ from plat.store.coordination.preparations import announced
 from plat.store.disk.durable import append_line
 from plat.store.home import Home
 from plat.store.run_directory.lease import LeaseHeld
-from plat.trainer.plugin_code import read_files_again
 from plat.words.outcomes import FINISHED
 
 WORTH_NOTING = 1.0  # seconds; a cached preparation takes less

@@ -29,7 +29,7 @@ from plat.planning.cost import History
 from plat.store.coordination.submissions import Record, Submission
 from plat.trainer.resources import Resources
 
-WORTH_A_TRIAL = 120.0  # seconds of work; shorter runs share a trial, which loads torch and verl once
+WORTH_A_TRIAL = 120.0  # seconds of work; shorter runs share a trial, which loads torch once
 
 
 class TuneDispatcher(ScheduledDispatcher):

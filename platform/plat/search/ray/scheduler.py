@@ -18,7 +18,7 @@ LONGEST = 10**9  # a position that no trial reaches: it limits only the number o
 
 
 def make_scheduler(search: Search) -> TrialScheduler | None:
-    """Return Tune's scheduler for the pruner of a search; None for `none` and `retrieval`.
+    """Return Tune's scheduler for the pruner of a search; None for `none` and those of plug-ins.
 
     Time is the position of `plat.search.trial_curve`. Options below the least that a scheduler takes are raised to it.
     """

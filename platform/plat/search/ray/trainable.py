@@ -38,7 +38,7 @@ def results(
     runs       run id -> name, in the order of the seeds; those that were done before, too
     objective  the fields of an `Objective`; `pruner` those of a `Chosen`
 
-    A result may also say why the trial is to stop (`retrieval`), or why it has failed.
+    A result may also say why the trial is to stop (a RunPruner), or why it has failed.
     """
     aim = Objective(**objective)
     curve = TrialCurve(home, runs, [aim], Chosen(**pruner), iterations)
@@ -48,7 +48,7 @@ def results(
         try:
             for point in curve.new(done):
                 value = {} if point.value is None else {aim.metric: point.value}
-                stop = {STOP: point.collapse} if point.collapse else {}
+                stop = {STOP: point.stop} if point.stop else {}
                 place = {POSITION: point.position, ITERATIONS: curve.seen_iterations(), "step": point.step}
                 new.append({**value, **place, "run": point.run_id, **stop})
         except Diverged as error:

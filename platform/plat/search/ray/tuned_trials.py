@@ -91,7 +91,7 @@ class TunedTrials(Trials):
             if point.value is not None:
                 values[point.position] = point.value
                 self._study.report(trial.number, point.position, point.value)
-            if point.collapse:
-                return point.collapse
+            if point.stop:
+                return point.stop
         at = self._past.judge_past(values)
         return "" if at is None else f"{self._search.pruner.name}: {values[at]:.4g} at position {at}"

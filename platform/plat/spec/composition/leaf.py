@@ -10,8 +10,8 @@ from enum import Enum
 from typing import Any, get_args, get_origin
 
 from plat.errors import SpecError
+from plat.plugins.loading import published
 from plat.suggest import suggest
-from plat.trainer.plugins import published
 
 LIMITS = (  # key of a field's metadata, what violates it, and its words
     ("minimum", operator.lt, "at least"),

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from plat.errors import SpecError, UnknownKey
+from plat.plugins.loading import published
 from plat.spec.composition.conf import Conf
 from plat.spec.composition.schema import Schema, merge, nested, select
 from plat.spec.reading.overrides import Assignment
 from plat.suggest import nearest, suggest
-from plat.trainer.plugins import published
 
 ROOT = "_self_"  # the target of the root values in config.yaml
 # Keys of an experiment file that are no options of runs.

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from plat.errors import PluginError, SpecError
+from plat.plugins.plugin_code import TRAINER, code_facts
 from plat.spec.composition.conf import conf_of
 from plat.spec.composition.pieces import Piece, PieceMaker, by_section, place_of
 from plat.spec.composition.schema import schema_of
@@ -19,7 +20,6 @@ from plat.spec.composition.trainer_calls import checked_call, config_code
 from plat.spec.identity.recorded_config import SAME, Recorded
 from plat.spec.identity.run_identity import canonical, identity, readable
 from plat.trainer.api import TrainerSpec
-from plat.trainer.plugin_code import TRAINER, code_facts
 from plat.trainer.resources import Resources
 
 

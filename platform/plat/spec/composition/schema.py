@@ -1,7 +1,7 @@
 """The typed schema of a config: a dataclass as an OmegaConf structured config, plus choices, ranges and plug-ins.
 
 Values convert as in OmegaConf (an int given for a float becomes a float). Values that already have the declared type
-skip OmegaConf, because a matrix may hold ten thousand of them. `plat.trainer.run_config` lists the field metadata.
+skip OmegaConf, because a matrix may hold ten thousand of them. `plat.trainer.config_fields` has the field metadata.
 """
 
 from __future__ import annotations

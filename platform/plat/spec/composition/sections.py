@@ -14,6 +14,8 @@ from enum import Enum
 from typing import Any
 
 from plat.errors import SpecError, UnknownKey
+from plat.plugins.loading import load_choice
+from plat.plugins.plugin_code import code_facts
 from plat.spec.composition.leaf import first_line
 from plat.spec.composition.pieces import Piece, place_of
 from plat.spec.composition.schema import (
@@ -31,8 +33,6 @@ from plat.spec.composition.schema import (
 from plat.spec.identity.run_identity import canonical, left_out_keys, readable, result_affecting
 from plat.suggest import suggest
 from plat.trainer.api import TrainerSpec
-from plat.trainer.plugin_code import code_facts
-from plat.trainer.plugins import load_plugin
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class SectionMaker:
         for key, selector in self.options_of.items():
             chosen = select(around, selector)
             if key.split(".")[0] == name and chosen is not None:
-                plugin = load_plugin(self.schema.leaves[selector].metadata["plugin"], chosen)
+                plugin = load_choice(self.schema.leaves[selector].metadata["plugin"], chosen)
                 plugins.append((selector, str(getattr(plugin, "version", ""))))
                 plugins += code_facts(selector, plugin)
                 legacy.update({f"{key}.{option}": old for option, old in getattr(plugin, "legacy", {}).items()})

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from plat.errors import PluginError, SpecError
+from plat.plugins.plugin_code import CODE, FILES, NamedFiles, PluginCode
 from plat.trainer.api import Need, TrainerSpec
 from plat.trainer.finding import find_trainer
-from plat.trainer.plugin_code import CODE, FILES, NamedFiles, PluginCode
 from plat.trainer.resources import Resources
 from plat.user_code import definition_of, user_code
 
@@ -149,7 +149,7 @@ _RETURNS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "disk_bytes": (_is_size, "a number of bytes >= 0"),
     "check_machine": (lambda value: True, "None"),
     "doubts": (_is_texts, "a list of texts"),
-    "needs": (_is_needs, "a list of plat_envs.api.Need"),
-    **dict.fromkeys(("load", "load_prepare", "load_evaluate", "load_check"), _FUNCTION),
+    "needs": (_is_needs, "a list of plat.trainer.api.Need"),
+    **dict.fromkeys(("load", "load_prepare", "load_evaluate", "load_check", "load_plan_note"), _FUNCTION),
     EVALUATION: (_is_facts, "a dict of results that JSON can hold"),
 }

@@ -1,7 +1,7 @@
 """Refuse overrides that contradict each other: two places of one experiment that set the same key.
 
 Otherwise one would silently win, and runs would have labels that do not match their values. Two cases are allowed:
-`base` sets a key and a named bundle of an axis sets it again (`PPO: {}`, `GRPO: {algorithm: grpo}`); the file sets a
+`base` sets a key and a named bundle of an axis sets it again (`SGD: {}`, `Adam: {optimizer: adam}`); the file sets a
 key and the command line overrides it.
 """
 
@@ -72,7 +72,7 @@ def _both_set(first: tuple[Axis, AxisValue, Assignment], second: tuple[Axis, Axi
 def _options_and_names(file: ExperimentFile, line: CommandLine) -> None:
     """Raise SpecError if a group and its name are both set.
 
-    `task: frozenlake` with `task.name: sokoban` would run Sokoban with the options of FrozenLake.
+    `task: digits` with `task.name: letters` would run letters with the options of digits.
     """
     given = {assignment.key: assignment for assignment in _everything(file, line)}
     for key, assignment in given.items():

@@ -1,7 +1,7 @@
 """Turn experiment files and command-line overrides into runs.
 
 Precedence of overrides, lowest first: the trainer's defaults, `base`, the axes in file order, the command line. An
-override of an axis (`seed=3`, `filter=top_p`) replaces that axis's values. Errors are SpecError; nothing is written.
+override of an axis (`seed=3`, `task=digits`) replaces that axis's values. Errors are SpecError; nothing is written.
 """
 
 from __future__ import annotations
@@ -223,7 +223,7 @@ def config_object(run: Run | Mapping[str, Any], trainer: TrainerSpec) -> Any:
 def _as_axes(line: CommandLine, document: Document) -> CommandLine:
     """Turn overrides of the file's axes, and overrides with several values, into axes.
 
-    `filter=top_p` becomes `matrix.filter=[top_p]` if `filter` is an axis, and `train.lr=1e-3,1e-4` becomes
+    `task=digits` becomes `matrix.task=[digits]` if `task` is an axis, and `train.lr=1e-3,1e-4` becomes
     `matrix.train.lr=[1e-3,1e-4]`.
     """
     matrix = document.data.get("matrix") if isinstance(document.data, dict) else None

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from plat.errors import PluginError, SpecError
+from plat.plugins.loading import published
 from plat.spec.composition.pieces import Piece
 from plat.spec.composition.resolver import OtherTrainer, Resolved, Resolver
 from plat.spec.composition.trainer_calls import headline_of
@@ -16,7 +17,6 @@ from plat.spec.identity.run_identity import NAME_LIMIT, canonical, readable, res
 from plat.spec.reading.overrides import Assignment
 from plat.trainer import api, finding
 
-DEFAULT_TRAINER = "embedded"
 LONGEST_NUMBER = 10  # characters; a longer number, such as a value drawn by a search, is shown with four digits
 
 
@@ -172,16 +172,20 @@ class _Trainer:
 
 
 def _trainer_of(levels: Sequence[tuple[Assignment, ...]]) -> Assignment:
-    """Return the last override of `trainer`, or the default."""
+    """Return the last override of `trainer`, or the default. Raises SpecError if there is neither."""
     for level in reversed(levels):
         for assignment in reversed(level):
             if assignment.key == "trainer":
                 return assignment
-    return Assignment("trainer", DEFAULT_TRAINER, "the default trainer")
+    name = finding.default_trainer(assignment.key.partition(".")[0] for level in levels for assignment in level)
+    if name is None:
+        known = ", ".join(published("plat.trainers"))
+        raise SpecError("no trainer is named", fix=f"set trainer=NAME ({known}), or give the command of a script")
+    return Assignment("trainer", name, "the default trainer")
 
 
 def run_name(label: str, axes: Iterable[tuple[str, Any]], seed: Any, identifier: str) -> str:
-    """Return the name of a run, e.g. `sokoban-top_p-value0.9-s0-1a2b3c4d`.
+    """Return the name of a run, e.g. `digits-adam-lr0.01-s0-1a2b3c4d`.
 
     The id alone identifies a run, and every verb finds a run by the end of its name. The first file that asks for the
     run decides which axes its name shows; the name is stored with the run and never changes.

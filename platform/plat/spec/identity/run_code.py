@@ -1,4 +1,4 @@
-"""Find the code of the unreleased plug-ins in a run's identity (`plat.trainer.plugin_code`)."""
+"""Find the code of the unreleased plug-ins in a run's identity (`plat.plugins.plugin_code`)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from plat.errors import RunError
+from plat.plugins.loading import load_choice
+from plat.plugins.plugin_code import CODE, FILES, TRAINER, PluginCode, plugin_code
 from plat.spec.composition.schema import build, schema_of, select
 from plat.spec.composition.trainer_calls import source_code
 from plat.trainer.finding import find_trainer
-from plat.trainer.plugin_code import CODE, FILES, TRAINER, PluginCode, plugin_code
-from plat.trainer.plugins import load_plugin
 
 
 def named_code(identity: Mapping[str, Any]) -> dict[str, str]:
@@ -34,7 +34,7 @@ def run_code(trainer: str, config: Mapping[str, Any], identity: Mapping[str, Any
             continue
         if key != TRAINER:
             group = schema_of(spec.config_type).leaves[key].metadata["plugin"]
-            spec = load_plugin(group, str(select(config, key)))
+            spec = load_choice(group, str(select(config, key)))
         code = plugin_code(spec)
         if code is not None:
             codes[key] = code

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from plat.errors import SpecError
+from plat.plugins.loading import published
 from plat.spec.expansion.matrix import Matrix
 from plat.spec.reading.matrix_reader import MatrixReader, assignments, list_at
 from plat.spec.reading.overrides import Assignment, CommandLine
 from plat.spec.reading.yaml_reader import Document, read
 from plat.suggest import suggest
-from plat.trainer.plugins import published
 
 KEYS = (
     "title", "paper", "source", "reference", "order", "base", "matrix", "zip", "include", "exclude", "report", "claims",

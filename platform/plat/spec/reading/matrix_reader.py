@@ -157,7 +157,7 @@ class MatrixReader:
         row = self.document.data[kind][index]
         if not isinstance(row, dict) or not row:
             what = f"{kind}: a row must be a mapping of axes to values"
-            raise SpecError(what, where=where, fix="write `- {task: sokoban}`")
+            raise SpecError(what, where=where, fix="write `- {task: digits}`")
         values = {}
         for name, given in row.items():
             place = self.document.where(kind, index, name)

@@ -1,6 +1,6 @@
 """Read and check the file of a paper: its printed tables, its claims, and its contradictions.
 
-    experiments/papers/ragen2.yaml        beside the experiment files, or beside the folder that they are in
+    experiments/papers/mypaper.yaml       beside the experiment files, or beside the folder that they are in
 
     title: text
     tables: {NAME: {columns: [text], rows: {ROW: cells}}}     cells are numbers, pairs of them, or cells by name

@@ -29,7 +29,7 @@ class Preparation:
     """An active preparation."""
 
     job: str  # "prepare:<trainer>:<key>"; `Run.prepare` and a run's meta.json have only <key>
-    title: str  # in words, for example "base model for qwen2.5-3b (stand-in)"
+    title: str  # in words, for example "the data of digits"
     seconds: float  # since it began
     progress: str  # the last line of its log, "" before the first
     done: int | None  # steps done, from that line, for example 51 of "step 51/1500"; None if it has no such text

@@ -77,7 +77,7 @@ class RunRecord:
 
 
 def experiment_name(paper: str | None, file: str | None, scale: str | None) -> str:
-    """Return the name of an MLflow experiment: paper (else file, else "plat") and scale, such as `ragen2 · laptop`."""
+    """Return the name of an MLflow experiment: paper (else file, else "plat") and scale, such as `mypaper · laptop`."""
     return " · ".join(part for part in (paper or file or "plat", scale) if part)
 
 

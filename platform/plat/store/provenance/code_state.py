@@ -17,8 +17,8 @@ from importlib.metadata import PackageNotFoundError, entry_points, version
 from pathlib import Path
 from typing import Any
 
+from plat.plugins.loading import groups
 from plat.store.provenance.repository import Repository, repository_of
-from plat.trainer.plugins import GROUPS
 
 PACKAGES = (
     "plat", "torch", "numpy", "verl", "transformers", "tokenizers", "safetensors", "gymnasium", "datasets",
@@ -125,9 +125,9 @@ def _is_plat(root: Path) -> bool:
 
 
 def _plug_ins() -> Iterable[PlugIn]:
-    """Yield every other package that publishes entry points in GROUPS, by name. Imports none of them."""
+    """Yield every other package that publishes entry points of plat, by name. Imports none of them."""
     modules: dict[str, tuple[str, str]] = {}  # package -> (version, one of its modules)
-    for group in GROUPS:
+    for group in groups():
         for point in entry_points(group=group):
             if point.dist is not None and point.dist.name != "plat":
                 modules.setdefault(point.dist.name, (point.dist.version, point.module.partition(".")[0]))

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from plat.errors import HomeError
+from plat.plugins.plugin_code import FILES
 from plat.spec.composition.trainer_calls import checked_call, headline_of
 from plat.spec.identity.run_code import named_code, run_code
 from plat.spec.identity.run_identity import SCHEME
@@ -27,7 +28,6 @@ from plat.store.run_directory.own_files import FORMAT, code_damage, hash_of
 from plat.store.run_directory.paths import RunPaths
 from plat.trainer.api import HEADLINE
 from plat.trainer.finding import find_trainer
-from plat.trainer.plugin_code import FILES
 from plat.words.metric_names import own_metric
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import Any
 
 from plat.errors import SpecError
 from plat.plain_files import read_bytes
-from plat.rl.config import number
+from plat.plugins.plugin_code import DIGITS
 from plat.trainer.api import HEADLINE, TrainerSpec, lazily
-from plat.trainer.plugin_code import DIGITS
+from plat.trainer.config_fields import number
 from plat.trainer.recorded.recording import check_recording, recording_path
 from plat.trainer.script.command import flat
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from plat.errors import SpecError
-from plat.rl.config import number
+from plat.trainer.config_fields import number
 
 # values of `script.metrics` that name no file
 TEXT = "text"  # lines of the output that people read

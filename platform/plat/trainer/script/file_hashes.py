@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from plat.plain_files import read_json_value
-from plat.trainer.plugin_code import DIGITS
+from plat.plugins.plugin_code import DIGITS
 
 CHUNK = 1 << 20  # bytes read at once
 LARGE = 16 << 20  # bytes; smaller files are read each time, which takes some milliseconds

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 
-from plat.trainer.python_code import python_code
+from plat.plugins.python_code import python_code
 
 _LITERAL_CALLS = "abspath realpath normpath expanduser str Path resolve absolute as_posix fspath".split()
 _TARGET = re.compile(rb"^\s*[\"']?_target_[\"']?\s*:\s*[\"']?([A-Za-z_][\w.]*)", re.MULTILINE)

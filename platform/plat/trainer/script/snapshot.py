@@ -22,7 +22,7 @@ from pathlib import Path
 
 from plat.errors import SpecError
 from plat.plain_files import read_json_value
-from plat.trainer.plugin_code import PluginCode
+from plat.plugins.plugin_code import PluginCode
 from plat.trainer.script import import_hook
 from plat.trainer.script.command import words_of
 from plat.trainer.script.config import ScriptRunConfig

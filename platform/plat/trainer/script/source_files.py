@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from plat.errors import SpecError
-from plat.trainer.plugin_code import NamedFiles, imported_files, imported_names, imported_paths, installed_versions
-from plat.trainer.python_code import code_hash
+from plat.plugins.plugin_code import NamedFiles, imported_files, imported_names, imported_paths, installed_versions
+from plat.plugins.python_code import code_hash
 from plat.trainer.script.command import interpreter
 from plat.trainer.script.config import ScriptConfig, ScriptRunConfig
 from plat.trainer.script.file_hashes import file_hash
@@ -86,7 +86,7 @@ def _matching(script: ScriptConfig, folder: Path) -> Iterator[Path]:
 
 
 def _packages(names: Iterable[str], of_syntax: bool) -> dict[str, str]:
-    """Return the files of unreleased packages among these modules (`plat.trainer.plugin_code`)."""
+    """Return the files of unreleased packages among these modules (`plat.plugins.plugin_code`)."""
     return {file: digest for name in sorted(names) for file, digest in imported_files(name, of_syntax).items()}
 
 

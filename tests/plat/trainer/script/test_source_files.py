@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from plat.errors import SpecError
-from plat.trainer.plugin_code import NamedFiles
+from plat.plugins.plugin_code import NamedFiles
 from plat.trainer.script.config import ScriptConfig, ScriptRunConfig
 from plat.trainer.script.source_files import source_files as files_of_run
 

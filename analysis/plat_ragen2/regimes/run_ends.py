@@ -1,0 +1,80 @@
+"""Define start and end of each quantity in a run, and the treatment's change of them.
+
+A run that was stopped early, has fewer measurements than the end averages over, or has no measurable entropy left, is
+left out with the reason, because its end is not comparable.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from plat.words.metric_names import SUCCESS
+from plat.words.outcomes import is_stopped
+from plat_analysis.contrasts.contrast import Contrast, Term, change
+from plat_analysis.data.results import Curve, Results, RunView
+from plat_analysis.quantities.quantity import Absent, Measurement, Quantity
+from plat_ragen2.regimes.probe_tables import PROBED, entropy_curve
+
+# quantity -> (metric or SUCCESS, printed name, digits); `{scope}`: of the mutual-information proxies
+QUANTITIES = {
+    "retrieval": ("mi/{scope}/retrieval_acc", "retrieval accuracy", 2),
+    "entropy": ("mi/{scope}/h_z_given_x", "H(Z|X), nats", 2),
+    "actor_entropy": ("actor/entropy", "policy entropy, nats", 2),
+    "success": (SUCCESS, "validation success", 2),
+    "returns": ("val/return", "validation return", 3),
+    "moves": ("val/moves_per_turn", "moves per turn", 2),
+    "parses": ("rollout/reasoning_parses", "reasonings that parse", 2),
+}
+VALIDATED = ("success", "returns", "moves")  # measured at each evaluation, on the validation instances
+RETURNED = 4  # evaluations averaged for the end of the return, whose costs are small beside the noise of one
+COLUMNS = ("change", "change_treated", "difference")
+
+
+def metric_of(quantity: str, scope: str) -> str:
+    """Return the metric of a quantity for a scope of the mutual-information proxies."""
+    return QUANTITIES[quantity][0].format(scope=scope)
+
+
+def ends_of(
+    results: Results, run: RunView, quantity: str, scope: str, last: int
+) -> tuple[Measurement | Absent, Measurement | Absent]:
+    """Return start (first measurement) and end of a quantity; twice the reason if the end is not comparable.
+
+    The end is the last evaluation for quantities of evaluations and probes, the mean of the last `RETURNED` for the
+    return, else the mean of the `last` measurements on training batches.
+    """
+    evaluated, (steps, values) = _curve(results, run, quantity, scope)
+    reasons = []
+    if len(values) and is_stopped(run.outcome):
+        reasons.append(f"{run.outcome} at step {int(steps[-1])}")
+    if len(values) and evaluated and quantity == "entropy":
+        if steps[-1] < results.curve(run.id, PROBED["retrieval"])[0][-1]:
+            reasons.append(f"no reasoning is left after step {int(steps[-1])}")
+    averaged = RETURNED if quantity == "returns" else 1 if evaluated else last
+    if len(values) < max(2, averaged):
+        reasons.append(f"{len(values)} measurement{'s' * (len(values) != 1)}" if len(values) else "not measured")
+    if reasons:
+        return Absent(", ".join(reasons)), Absent(", ".join(reasons))
+    return Measurement(float(values[0])), Measurement(float(np.mean(values[-averaged:])))
+
+
+def _curve(results: Results, run: RunView, quantity: str, scope: str) -> tuple[bool, Curve]:
+    """Return True if evaluations measure a quantity, and its curve: that of the probe where there is one."""
+    if quantity in PROBED and len(results.curve(run.id, PROBED["retrieval"])[0]):
+        curve = entropy_curve(results, run) if quantity == "entropy" else results.curve(run.id, PROBED[quantity])
+        return True, curve
+    return quantity in VALIDATED, results.curve(run.id, metric_of(quantity, scope))
+
+
+def contrasts(quantity: str, scope: str, last: int, baseline: str, treatment: str) -> dict[str, Contrast]:
+    """Return key of `COLUMNS` -> contrast: the change from start to end of either condition, the difference of ends."""
+
+    def part(name: str, at: int) -> Quantity:
+        return Quantity(f"{quantity}_{name}", lambda results, run: ends_of(results, run, quantity, scope, last)[at])
+
+    start, end = part("start", 0), part("end", 1)
+    return {
+        "change": Contrast(Term(baseline, end), Term(baseline, start)),
+        "change_treated": Contrast(Term(treatment, end), Term(treatment, start)),
+        "difference": change(end, baseline, treatment),
+    }

@@ -1,0 +1,177 @@
+"""The record of a base model in a folder, `base.json`, and the check of its bytes. Imports no torch.
+
+A base is a folder in the Hugging Face format (`config.json`, `model.safetensors`, tokenizer) with this record. SHIPPED
+bases are part of the package; `cache/bases` of a home has those that were built there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from plat.errors import CheckpointError
+from plat.plain_files import read_json_value
+from plat_rl.embedded.base_model.recipe import (
+    base_key,
+    checkpoint_hash,
+    content_hash,
+    file_hash,
+    hash_of_recipe,
+    recipe_hash,
+    tokenizer_hash,
+)
+from plat_rl.run_config import ModelConfig
+
+SHIPPED = Path(__file__).parents[2] / "bases"
+# The folders of SHIPPED. A missing one is an error: a base built here would give its runs other ids.
+SHIPPED_KEYS = tuple(
+    """
+    v2-0e227b5f0b1cbe15 v2-1a2f5129ce78306f v2-1fc8c75c3970693f v2-3445535d73aca77c v2-3c58416b4aaa23b1
+    v2-3fb86a41dc31ee2b v2-473a0ee2c992b590 v2-49657c736efa07f4 v2-5710642f84f38d28 v2-610f75b068a4c062
+    v2-6e5febac0c927238 v2-7252349fd0a64160 v2-85fd24ee349b6966 v2-acc63a5ced620b57 v2-b87fa0013e237f90
+    v2-c5662b0cf8b98758 v2-cf4583f582333e90 v2-e1e8a3504760cdcb v3-1cbee58cf2900e13 v3-1fb9d2f1da1b8f75
+    v3-45ca749e167376f0 v3-58b1e5c95191319c v3-59aeb9e5c8211eba v3-6fff19d55796b3e2 v3-8ae6a7fca0eefa5e
+    v3-9e4f72cece46fcde v3-b38884b10b776e10 v3-d1a1e672f10edfb3 v3-fe7110a7e8b01596 v3-ff0bf3c3fe857eed
+    """.split()
+)
+REINSTALL = "install plat again (`pip install --force-reinstall --no-deps`), or `git checkout` that file"
+# Variables that choose how the CPU computes, and so the last bits of a base.
+# AVX2 is the widest that nearly every x86 CPU has. (MKL_CBWR=COMPATIBLE would hold on more of them, at half the speed.)
+NUMERICS = {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "AVX2"}
+RECORD = "base.json"
+FORMAT = 2  # from 2 on a record has a checksum of everything else in it
+
+
+@dataclass(frozen=True)
+class BaseRecord:
+    """A base model on disk.
+
+    sha256       content hash: over the weights and the shape, as `recipe.content_hash`
+    files        name -> SHA-256 of every file of the folder but the record itself
+    parameters   how many numbers the model has
+    loss         cross-entropy per token (nats) at every 50th step of the supervised training, and at the last
+    built_with   what may change the last bits: CPU, versions, environment variables
+    """
+
+    folder: Path
+    model: str
+    recipe: dict[str, Any]
+    recipe_hash: str
+    sha256: str
+    files: dict[str, str]
+    parameters: int
+    loss: list[float] = field(default_factory=list)
+    built_with: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """Bytes on disk."""
+        return sum((self.folder / name).stat().st_size for name in [*self.files, RECORD])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the record as it is written, without its folder."""
+        content = {"format": FORMAT, **{name: value for name, value in asdict(self).items() if name != "folder"}}
+        return {**content, "checksum": _checksum(content)}
+
+
+def record_of(folder: Path, model: str, recipe: dict[str, Any], **facts: Any) -> BaseRecord:
+    """Return (do not write) the record of the checkpoint in a folder; `facts` are the fields from `parameters` on."""
+    files = {file.name: file_hash(file) for file in sorted(folder.iterdir()) if file.name != RECORD}
+    return BaseRecord(folder, model, recipe, hash_of_recipe(recipe), checkpoint_hash(folder), files, **facts)
+
+
+def read_base(folder: Path, recipe_hash: str) -> BaseRecord | None:
+    """Return the base of this recipe in this folder, with every byte checked; None if there is no such folder.
+
+    Raises CheckpointError for the first file that is missing or damaged, and for a record that is of another recipe,
+    contradicts itself, or was written by a newer plat.
+    """
+    if not folder.is_dir():
+        return None
+    try:
+        content = read_json_value(folder / RECORD)
+        checksum = content.pop("checksum", None)
+        if content["format"] > FORMAT:
+            raise _damaged(folder / RECORD, "it was written by a newer plat")
+        if content["format"] > 1 and checksum != _checksum(content):
+            raise _damaged(folder / RECORD, "its checksum does not match")
+        del content["format"]
+        record = BaseRecord(folder=folder, **content)
+        names = [name for name in record.files if name == "config.json" or name.endswith(".safetensors")]
+        claimed = content_hash((name, record.files[name]) for name in names)
+        consistent = record.recipe_hash == hash_of_recipe(record.recipe) == recipe_hash and record.sha256 == claimed
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise _damaged(folder / RECORD, "it is missing or cannot be read") from error
+    if not consistent:
+        raise _damaged(folder / RECORD, "its hashes do not match its recipe and its files")
+    for name, digest in record.files.items():
+        try:
+            intact = file_hash(folder / name) == digest
+        except OSError as error:
+            raise _damaged(folder / name, error.strerror or "it cannot be read") from error
+        if not intact:
+            raise _damaged(folder / name, "its hash does not match")
+    return record
+
+
+def shipped_base(model: ModelConfig) -> BaseRecord | None:
+    """Return the shipped base of this recipe; None if no base of it is shipped, or with `model.path`.
+
+    Raises CheckpointError if it is damaged or its folder is missing. Building it again could give other bytes. Then the
+    results would be taken for those of the shipped base, or the runs would get other ids.
+    """
+    if model.path is not None:
+        return None
+    folder = SHIPPED / base_key(model)
+    try:
+        record = read_base(folder, recipe_hash(model))
+    except CheckpointError as error:
+        error.what = f"a base model that is shipped with plat is damaged: {error.what}"
+        error.fix = REINSTALL
+        raise
+    if record is None and folder.name in SHIPPED_KEYS:
+        raise CheckpointError(
+            f"a base model that is shipped with plat is missing: {model.name}", where=str(folder), fix=REINSTALL
+        )
+    return record
+
+
+def base_identity(model: ModelConfig) -> dict[str, str]:
+    """Return the part of a run's identity that names its base model: keys and hashes.
+
+    This is the content hash of a shipped base, or of the checkpoint at `model.path` and of its tokenizer. The content
+    of a base that must be built is not known yet: its recipe is named instead, with the word `local`. Raises SpecError
+    if `model.path` has no checkpoint, CheckpointError if a shipped base is damaged.
+    """
+    if model.path is not None:
+        folder = Path(model.path)
+        return {"sha256": checkpoint_hash(folder), "tokenizer": tokenizer_hash(folder)}
+    record = shipped_base(model)
+    return {"sha256": record.sha256} if record else {"recipe": recipe_hash(model), "built": "local"}
+
+
+def records_in(bases: Path) -> tuple[list[BaseRecord], list[CheckpointError]]:
+    """Return the intact bases of a folder of bases, sorted by model and key, and the CheckpointErrors of the others."""
+    whole, damaged = [], []
+    for folder in sorted(bases.iterdir()) if bases.is_dir() else ():
+        if not folder.is_dir() or folder.name.startswith("."):
+            continue
+        try:
+            record = read_base(folder, folder.name.rpartition("-")[2])
+        except CheckpointError as error:
+            damaged.append(error)
+        else:
+            whole += [record] if record else []
+    return sorted(whole, key=lambda record: (record.model, record.folder.name)), damaged
+
+
+def _checksum(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _damaged(file: Path, why: str) -> CheckpointError:
+    fix = REINSTALL if file.is_relative_to(SHIPPED) else "remove its folder; it is then built again"
+    return CheckpointError(f"{file.name}: {why}", where=str(file), fix=fix)

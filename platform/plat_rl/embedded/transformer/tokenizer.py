@@ -1,0 +1,139 @@
+"""Text to token ids and back: whole words for the stand-ins, a Hugging Face tokenizer for real checkpoints.
+
+In both, a prompt ends inside the think section (generation is prefilled with `<think>`); a response ends with `eos`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Protocol
+
+from plat.extras import require_extra
+from plat.plain_files import read_json_value
+from plat_envs.stand_in.vocabulary import END_THINK, IDS, WORDS
+from plat_rl.loop.turns import Dialogue
+
+
+class Tokenizer(Dialogue, Protocol):
+    """A dialogue whose responses end with `eos`, its only stop. `vocabulary` is the number of its ids."""
+
+    vocabulary: int
+    pad: int
+    eos: int
+
+    def encode(self, text: str) -> list[int]: ...
+
+
+class WordTokenizer:
+    """One token per word of `plat_envs.stand_in.vocabulary.WORDS`, joined by single spaces.
+
+    `encode` raises KeyError for other words.
+    """
+
+    def __init__(self) -> None:
+        self.vocabulary = len(WORDS)
+        self.pad, self.eos = IDS["<pad>"], IDS["<eos>"]
+        self.stops: tuple[int, ...] = (self.eos,)
+
+    def encode(self, text: str) -> list[int]:
+        return [IDS[word] for word in text.split(" ")]
+
+    def prompt(self, observation: str, instructions: str = "") -> list[int]:
+        return self.encode(observation)
+
+    following = encode
+
+    def decode(self, ids: list[int]) -> str:
+        return " ".join([WORDS[number] for number in ids])
+
+    def reasoning_tokens(self, response: list[int]) -> int:
+        close = IDS[END_THINK]
+        return response.index(close) if close in response else -1
+
+
+class PretrainedTokenizer:
+    """The tokenizer of a local checkpoint, with its chat template; `following` assumes that of Qwen2.5."""
+
+    def __init__(self, folder: Path) -> None:
+        require_extra("hub", "a checkpoint of Hugging Face", "model.path")
+        from transformers import AutoTokenizer
+
+        self._inner: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        self.vocabulary = len(self._inner)
+        self.eos = self._inner.eos_token_id
+        self.stops: tuple[int, ...] = (self.eos,)
+        self.pad = self._inner.pad_token_id if self._inner.pad_token_id is not None else self.eos
+
+    def prompt(self, observation: str, instructions: str = "") -> list[int]:
+        messages = [{"role": "system", "content": instructions}] if instructions else []
+        messages.append({"role": "user", "content": observation})
+        text = self._inner.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        return self.encode(text + "<think>")
+
+    def following(self, observation: str) -> list[int]:
+        # Qwen2.5's template, written out: a template applied to one later message would repeat its system message.
+        return self.encode(f"\n<|im_start|>user\n{observation}<|im_end|>\n<|im_start|>assistant\n<think>")
+
+    def encode(self, text: str) -> list[int]:
+        ids: list[int] = self._inner.encode(text, add_special_tokens=False)
+        return ids
+
+    def decode(self, ids: list[int]) -> str:
+        text: str = self._inner.decode(ids, skip_special_tokens=True)
+        return text
+
+    def reasoning_tokens(self, response: list[int]) -> int:
+        for end in range(1, len(response) + 1):
+            if "</think>" in self._inner.decode(response[max(0, end - 8) : end]):
+                start = end
+                while start > 0 and "<" not in self._inner.decode(response[start - 1 : end]):
+                    start -= 1
+                return max(0, start - 1)
+        return -1
+
+
+def tokenizer_of(folder: Path) -> Tokenizer:
+    """Return the tokenizer of a local checkpoint: that of words, or Hugging Face's, whose errors are not caught."""
+    return WordTokenizer() if is_of_words(folder) else PretrainedTokenizer(folder)
+
+
+def is_of_words(folder: Path) -> bool:
+    """Return True if a checkpoint has the word list of the stand-ins, also after another program saved it again."""
+    try:
+        words = read_json_value(folder / "tokenizer.json")["model"]["vocab"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    return bool(words == IDS)
+
+
+def save_word_tokenizer(folder: Path) -> None:
+    """Write the word tokenizer as Hugging Face files for `AutoTokenizer.from_pretrained(folder)`."""
+    fast: dict[str, Any] = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [],
+        "normalizer": None,
+        "pre_tokenizer": {"type": "WhitespaceSplit"},
+        "post_processor": None,
+        "decoder": None,
+        "model": {"type": "WordLevel", "vocab": IDS, "unk_token": "<pad>"},
+    }
+    (folder / "tokenizer.json").write_text(json.dumps(fast, indent=2, ensure_ascii=False), encoding="utf-8")
+    template = "{% for message in messages %}{{ message['content'] + ' ' }}{% endfor %}"
+    (folder / "tokenizer_config.json").write_text(
+        json.dumps(
+            {
+                "tokenizer_class": "PreTrainedTokenizerFast",
+                # Without it transformers 5 takes Qwen2's own byte-pair rules for every model of type qwen2. The class
+                # named here is looked for only under trust_remote_code=True, which a stand-in does not need.
+                "auto_map": {"AutoTokenizer": ["none.WordTokenizer", "none.WordTokenizer"]},
+                "pad_token": "<pad>",
+                "eos_token": "<eos>",
+                "unk_token": "<pad>",
+                "chat_template": template,
+            },
+            indent=2,
+        )
+    )

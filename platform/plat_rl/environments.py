@@ -1,0 +1,82 @@
+"""The environments of a run: the task's environment, its options and its instances (light: imports no torch)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields
+from typing import Any
+
+import plat_envs.api
+from plat.errors import RunError, SpecError
+from plat.trainer.api import Need
+from plat_envs.api import Environment, EnvironmentSpec, configure, find_environment
+from plat_envs.environment_errors import BadEnvironment, ServiceError
+from plat_rl.run_config import RunConfig
+
+
+@contextmanager
+def environment_errors() -> Iterator[None]:
+    """Raise SpecError for a BadEnvironment in the block, and RunError of class "service" for a ServiceError."""
+    try:
+        yield
+    except ServiceError as error:
+        raise RunError(error.what, failure_class="service", where=error.where, fix=error.fix) from error
+    except BadEnvironment as error:
+        raise SpecError(error.what, where=error.where or "task", fix=error.fix) from error
+
+
+def environment_of(config: RunConfig) -> tuple[EnvironmentSpec, Any]:
+    """Return the task's environment and its checked options (`config_type`). A missing option `turns` is `task.turns`.
+
+    Raises SpecError if there is no such environment, or an option of it is wrong.
+    """
+    try:
+        spec = find_environment(config.task.name)
+        options = {"turns": config.task.turns, **config.task.env}
+        known = {field.name for field in fields(spec.config_type)}
+        configured = configure(spec, options if "turns" in known else config.task.env)
+    except BadEnvironment as error:
+        raise SpecError(error.what, where=error.where or "task", fix=error.fix) from error
+    if config.train.rendering not in spec.renderings:
+        what = f"{spec.name} has no {config.train.rendering} rendering"
+        raise SpecError(what, where="task", fix="a real model: model.path=DIR train.rendering=chat")
+    return spec, configured
+
+
+def as_need(need: plat_envs.api.Need) -> Need:
+    """Return an environment's need as the platform's: `plat_envs` imports nothing of the platform."""
+    return Need(need.what, need.absent, need.fix)
+
+
+def needs_of_task(config: RunConfig) -> list[Need]:
+    """Return what runs of the task need beside this package. Raises SpecError for a wrong environment or option."""
+    spec, options = environment_of(config)
+    means = spec.means(options, config.train.rendering)
+    try:
+        return [as_need(need) for need in (*spec.needs(options), *([means.need()] if means else []))]
+    except BadEnvironment as error:
+        raise SpecError(error.what, where=error.where or "task", fix=error.fix) from error
+
+
+def facts_of_task(config: RunConfig) -> dict[str, str | int]:
+    """Try what the task needs of this machine, such as a sandbox, and return what a run records about it.
+
+    Raises SpecError if this machine does not have it, or for a wrong environment or option, and RunError (class
+    "service") if a server does not answer.
+    """
+    spec, options = environment_of(config)
+    means = spec.means(options, config.train.rendering)
+    with environment_errors():
+        return means.facts() if means else {}
+
+
+def make_environments(config: RunConfig, split: str, count: int) -> list[Environment]:
+    """Return `count` environments of the run's task that play instances of `split`.
+
+    Raises SpecError if there is no such environment, or it cannot be made with these options, and RunError (class
+    "service") if a server does not answer.
+    """
+    spec, options = environment_of(config)
+    with environment_errors():
+        return [spec.make(options, split, config.train.rendering) for _ in range(count)]

@@ -1,0 +1,91 @@
+"""Combinations of settings that no built-in trainer can run (light: imports nothing heavy)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from plat.errors import SpecError
+from plat.units import counted
+from plat_rl.embedded.base_model.recipe import check_task_of_base
+from plat_rl.rl.conditional_keys import unread
+from plat_rl.rl.config import PROBE_BLOCK, GradientConfig
+from plat_rl.rl.filter.rule import OPTIONS, check_options, read_keys
+from plat_rl.run_config import RunConfig
+
+
+def idle_keys(config: Mapping[str, Any]) -> dict[str, str]:
+    """Return key -> reason for the keys that have no effect in a plain config of a built-in trainer."""
+    chosen = config["filter"]
+    why = "there is no filter" if chosen["rule"] == "none" else f"the filter {chosen['name']} does not use it"
+    idle = OPTIONS - read_keys(chosen["rule"], chosen["kept"])
+    return unread(config) | {f"filter.{key}": why for key in idle}
+
+
+def check_stand_in(config: RunConfig) -> None:
+    """Raise SpecError if `model.shape` makes no transformer, or the base version is unknown or without the task.
+
+    The base version is not read with `model.path`.
+    """
+    shape = config.model.shape
+    if config.model.path is None:
+        check_task_of_base(config.task.name, config.model.base.version)
+    if shape.width % shape.heads or (shape.width // shape.heads) % 2:
+        raise SpecError(
+            f"width {shape.width} cannot be split into {shape.heads} heads of even size",
+            where="model.shape",
+            fix="make width a multiple of 2 x heads",
+        )
+    if shape.heads % shape.kv_heads:
+        raise SpecError(
+            f"{shape.heads} heads cannot share {shape.kv_heads} key-value heads",
+            where="model.shape.kv_heads",
+            fix="use a divisor of heads",
+        )
+
+
+def check_iteration(config: RunConfig) -> None:
+    """Raise SpecError if an iteration of these settings is undefined: mini-batches, groups, filter, probes."""
+    train = config.train
+    if train.mini_batches > train.prompts * train.group_size:
+        raise SpecError(
+            f"{train.mini_batches} mini-batches of {train.prompts * train.group_size} trajectories",
+            where="train.mini_batches",
+            fix="use at most prompts x group_size",
+        )
+    spread = config.filter.metric.endswith(("_std", "_variance"))
+    spread = spread or config.filter.kept == "as_top_p"
+    if config.filter.rule != "none" and spread and train.group_size <= config.filter.ddof:
+        raise SpecError(
+            f"a spread over {counted(train.group_size, 'rollout')} is undefined with ddof {config.filter.ddof}",
+            where="train.group_size",
+            fix="use a larger group, or filter=none",
+        )
+    check_options(config.filter)
+    if config.mi.probe % PROBE_BLOCK:
+        raise SpecError(
+            f"a probe of {config.mi.probe} reasonings cannot be split into blocks of {PROBE_BLOCK}",
+            where="mi.probe",
+            fix=f"use a multiple of {PROBE_BLOCK}; 0 switches the probe off",
+        )
+    _check_gradient(config.gradient)
+    if config.algorithm.advantage == "grpo" and train.group_size < 2:
+        raise SpecError("a group advantage needs at least 2 rollouts", where="train.group_size", fix="use 2 or more")
+
+
+def _check_gradient(config: GradientConfig) -> None:
+    """Raise SpecError if the gradient probe cannot make its buckets or halves."""
+    if not config.every and not config.times:
+        return
+    if config.prompts < config.buckets:
+        raise SpecError(
+            f"{config.prompts} prompts cannot be split into {config.buckets} buckets",
+            where="gradient.prompts",
+            fix="use at least as many prompts as buckets; gradient.every=0 and gradient.times=0 switch the probe off",
+        )
+    if config.halves and config.group_size < 4:
+        raise SpecError(
+            f"halves of {config.group_size} trajectories have no group advantages",
+            where="gradient.group_size",
+            fix="use 4 or more, or gradient.halves=false",
+        )

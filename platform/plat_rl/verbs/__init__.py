@@ -1,0 +1,1 @@
+"""Verbs of the filtered trainer: `plat base`, `plat sandbox`, `plat retrieval`, `plat trajectory`."""

@@ -1,0 +1,97 @@
+"""`plat retrieval serve|build|pages`: the search engine of the task searchqa."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from plat.cli.common import VerbGroup, verb
+from plat.cli.screen.output import tell
+from plat.errors import SpecError
+from plat.units import counted
+from plat_envs.environment_errors import BadEnvironment
+
+CorpusOption = Annotated[Path, typer.Option("--corpus", metavar="FILE", help="Pages: a file of JSON lines.")]
+EncoderOption = Annotated[
+    str, typer.Option("--encoder", metavar="DIR|bm25", help="Folder of an E5 model, or bm25 for an index of words.")
+]
+DeviceOption = Annotated[str, typer.Option("--device", metavar="NAME", help="Where the encoder runs: cpu or cuda.")]
+
+
+@verb()
+def serve(
+    corpus: CorpusOption,
+    index: Annotated[Path, typer.Option("--index", metavar="FILE", help="Index of the corpus.")],
+    encoder: EncoderOption,
+    host: Annotated[str, typer.Option("--host", metavar="HOST", help="Address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen at; 0: a free one.")] = 8000,
+    device: DeviceOption = "cpu",
+) -> int:
+    """Start the retrieval server. It runs until Ctrl-C.
+
+    It has no password: with --host, everybody who reaches the port can search.
+    """
+    from plat_envs.retrieval.finder import Source
+    from plat_envs.retrieval.server import Pages, Server
+
+    with _bad_input():
+        pages = Pages(Source(corpus, index, encoder, device))
+        server = Server(pages, host, port)
+    tell(f"searching {counted(len(pages.corpus), 'page')} (Ctrl-C ends it)")
+    print(f"task.env.server={server.url} task.env.index={pages.hashes.combined}", flush=True)
+    server.serve_forever()
+    return 0
+
+
+@verb()
+def build(
+    corpus: CorpusOption,
+    encoder: EncoderOption,
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="File of the index.")],
+    kind: Annotated[
+        str, typer.Option("--kind", metavar="NAME", help="With an encoder: flat (exact) or hnsw64 (faster).")
+    ] = "flat",
+    device: DeviceOption = "cpu",
+) -> int:
+    """Build the index of a corpus."""
+    from plat_envs.retrieval.corpus import Corpus
+    from plat_envs.retrieval.finder import Source
+    from plat_envs.retrieval.indexes import build_index
+
+    with _bad_input():
+        pages = Corpus(corpus)
+        build_index(Source(corpus, out, encoder, device), pages, kind)
+    print(f"{out}: {counted(len(pages), 'page')}, {encoder}")
+    return 0
+
+
+@verb()
+def pages(
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="File of the corpus.")],
+    count: Annotated[int, typer.Option("--count", min=1, max=1_000_000, help="Number of pages.")] = 2000,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="As task.env.encyclopaedia.")] = 0,
+) -> int:
+    """Write generated pages as a corpus. The first 2,000 are those that generated questions ask for."""
+    from plat_envs.searchqa.page_file import write_pages
+
+    with _bad_input():
+        write_pages(out, count, seed)
+    print(f"{out}: {counted(count, 'page')}")
+    return 0
+
+
+GROUP = VerbGroup(
+    "Serve a corpus to the task searchqa, and make one.", {"serve": serve, "build": build, "pages": pages}
+)
+
+
+@contextmanager
+def _bad_input() -> Iterator[None]:
+    try:
+        yield
+    except BadEnvironment as error:
+        raise SpecError(error.what, where=error.where, fix=error.fix) from error

@@ -1,0 +1,36 @@
+"""`plat guess`: a verb, a check of `plat doctor` and a pruner, as another package publishes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from plat.cli.common import JsonOption, VerbGroup, print_json, verb
+from plat.plugins.doctor import Finding
+from plat.search.run_pruner import RunPruner
+
+
+@verb()
+def guess(number: int, as_json: JsonOption = False) -> int:
+    """Say how many guesses a bisection needs for numbers up to NUMBER."""
+    needed = number.bit_length()
+    if as_json:
+        print_json({"guesses": needed})
+    else:
+        print(f"{needed} guesses")
+    return 0
+
+
+GUESSES = VerbGroup("Guesses, in two ways.", {"bisect": guess, "halve": guess})
+
+
+def check() -> Finding:
+    return Finding("warning", "nobody has guessed yet", "guess")
+
+
+def judge(curves: Mapping[str, dict[int, float]], step: int, options: Mapping[str, float]) -> str:
+    """Stop a run whose success is below `least` after `after` steps."""
+    success = curves["val/success"][step]
+    return f"only {success:.2f} at step {step}" if step >= options["after"] and success < options["least"] else ""
+
+
+PRUNER = RunPruner(options={"least": 0.5, "after": 2}, metrics=("val/success",), judge=judge)

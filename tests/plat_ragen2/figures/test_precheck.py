@@ -1,0 +1,93 @@
+"""What a signal foretells of the filter's gain: a planted order of settings is found, holes decide nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from plat.errors import SpecError
+from plat_analysis.data.results import Results
+from plat_analysis.figures.style import images
+from plat_ragen2.claims.foretells_gain import foretells_gain
+from plat_ragen2.figures.precheck_figure import build
+
+SIGNAL = "rollout/rv_std_over_mean"
+START = {"metric": SIGNAL, "at": 1}
+PAPER = {"tables": {"table8": {"rows": {"s0": {"signal": 1.29, "gain": 4.6}}}}}
+
+
+def planted(make_experiment, make_frames, slope, settings=8, seeds=5, holes=()):
+    """Settings whose signal is .2, .4, ... and whose gain is `slope` times that, with noise between seeds."""
+    random = np.random.default_rng(9)
+    experiment = make_experiment(rows=[f"s{i}" for i in range(settings)], tasks=["sokoban"], seeds=range(seeds))
+    experiment = replace(experiment, source="Table 8", paper_data=PAPER)
+    frames = make_frames(experiment, holes={experiment.runs[index].id: "failed:oom" for index in holes})
+    rows = []
+    for run in experiment.runs:
+        signal = 0.2 * (1 + int(run.axes["variant"][1:])) + 0.02 * random.standard_normal()
+        gain = (run.axes["filter"] == "top_p") * slope * (signal - 0.9) + 0.01 * random.standard_normal()
+        rows += [(run.id, SIGNAL, 1, signal), (run.id, "heldout/final_success", 30, 0.4 + gain)]
+    own = frames.metrics[~frames.metrics.key.isin([SIGNAL, "heldout/final_success"])]
+    frames.metrics = pd.concat([own, pd.DataFrame(rows, columns=["run_id", "key", "step", "value"])])
+    frames.tables = frames.tables.iloc[:0]
+    return frames, experiment
+
+
+def judge(planted, **options):
+    return foretells_gain(*planted, settings="variant", signals={"Std/Mean": START}, **options)
+
+
+def test_a_planted_order_is_found_in_either_direction(make_experiment, make_frames):
+    rising, falling = (planted(make_experiment, make_frames, slope) for slope in (0.2, -0.2))
+    assert judge(rising).status == "reproduced" and judge(falling).status == "not_reproduced"
+    assert judge(falling, sign="negative").status == "reproduced"
+    assert judge(planted(make_experiment, make_frames, 0.0)).status == "undecided"
+
+
+def test_the_figure_says_what_a_slow_computation_says(make_experiment, make_frames):
+    frames, experiment = planted(make_experiment, make_frames, 0.2)
+    (figure,) = build(frames, experiment, settings="variant", signal=START, rivals={"base": START})
+    value = {(m.run_id, m.key): m.value for m in frames.metrics.itertuples()}
+    x, y = [], []
+    for setting in dict.fromkeys(run.axes["variant"] for run in experiment.runs):
+        own = {(r.axes["filter"], r.axes["seed"]): r.id for r in experiment.runs if r.axes["variant"] == setting}
+        x.append(np.mean([value[own["none", seed], SIGNAL] for seed in range(5)]))
+        pairs = [(own["none", seed], own["top_p", seed]) for seed in range(5)]
+        y.append(
+            100 * np.mean([value[b, "heldout/final_success"] - value[a, "heldout/final_success"] for a, b in pairs])
+        )
+    assert [point["signal"] for point in figure.points] == pytest.approx(x)
+    assert [point["value"] for point in figure.points] == pytest.approx(y)
+    assert f"signal {stats.spearmanr(x, y).statistic:+.2f}" in figure.caption
+    right = sum((a >= 1) == (b > 0) for a, b in zip(x, y, strict=True))
+    assert f"in {right} of 8 settings" in figure.caption and figure.points[0]["paper_gain"] == 4.6
+    assert images(figure)["png"].startswith(b"\x89PNG")
+
+
+def test_settings_with_one_start_count_once(make_experiment, make_frames):
+    frames, experiment = planted(make_experiment, make_frames, 0.2)
+    first, second = ([run for run in experiment.runs if run.axes["variant"] == name] for name in ("s0", "s1"))
+    for run, other in zip(first, second, strict=True):
+        own, others = ((frames.metrics.run_id == one.id) & (frames.metrics.key == SIGNAL) for one in (run, other))
+        frames.metrics.loc[others, "value"] = frames.metrics.loc[own, "value"].to_numpy()
+    assert "over 7 starts" in judge((frames, experiment)).detail
+
+
+def test_a_missing_run_is_not_enough_data(make_experiment, make_frames):
+    holed = planted(make_experiment, make_frames, 0.2, holes=[0])
+    assert judge(holed).status == "not_enough_data"
+    (figure,) = build(*holed, settings="variant", signal=START)
+    assert "7 of 8 settings have all" in figure.caption
+
+
+def test_too_few_settings_are_refused_beforehand(make_experiment):
+    experiment = make_experiment(rows=[f"s{i}" for i in range(5)], tasks=["sokoban"])
+    for check, more in ((foretells_gain, {"signals": {"x": START}}), (build, {"signal": START})):
+        with pytest.raises(SpecError, match="5 settings are too few"):
+            check.beforehand(Results.planned(experiment), settings="variant", **more)
+    with pytest.raises(SpecError, match="none is named"):
+        foretells_gain.beforehand(Results.planned(experiment), settings="variant", signals={})
