@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from plat.cli.common import VerbGroup
-from plat.errors import PluginError
+from plat.errors import PlatError, PluginError
 from plat.plugins.loading import load_plugin, published
 
 if TYPE_CHECKING:
@@ -71,12 +71,22 @@ class LazyGroup(TyperGroup):
         return [*VERBS, *plugin_verbs()]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a placeholder with the summary of a verb of plat, or the verb of a plug-in; None if there is none."""
-        return self.commands.get(cmd_name) or (load(cmd_name) if cmd_name in plugin_verbs() else None)
+        """Return a verb for `plat --help`: of plat a placeholder with its summary, of a plug-in the verb; None for others.
+
+        The summary of a plug-in's verb that cannot be loaded says so.
+        """
+        if cmd_name not in self.commands and cmd_name in plugin_verbs():
+            try:
+                self.commands[cmd_name] = load(cmd_name)
+            except PlatError as error:
+                app = _plain_typer()
+                app.command(cmd_name, help=f"(cannot be used: {error.what})")(_not_loaded)
+                self.commands[cmd_name] = typer.main.get_command(app)
+        return self.commands.get(cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         name, command, rest = super().resolve_command(ctx, args)
-        return name, load(name) if name in VERBS else command, rest
+        return name, command if name is None else load(name), rest
 
 
 def application() -> typer.Typer:

@@ -20,8 +20,9 @@ class RunPruner:
     """A pruner of a plug-in, which stops a run by its own metrics and compares no trials.
 
     options  name -> default
-    metrics  those that it reads
-    judge    (metric -> curve, step, options) -> why it stops the run at this step, in one line; "" if it does not
+    metrics  those that it reads; `success` is the headline metric
+    judge    (metric -> step -> value, step, options) -> why it stops the run at this step, in one line; "" if it does not.
+             A curve may have no value at this step
     """
 
     options: Mapping[str, float]

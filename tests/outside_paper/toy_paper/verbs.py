@@ -29,8 +29,10 @@ def check() -> Finding:
 
 def judge(curves: Mapping[str, dict[int, float]], step: int, options: Mapping[str, float]) -> str:
     """Stop a run whose success is below `least` after `after` steps."""
-    success = curves["val/success"][step]
-    return f"only {success:.2f} at step {step}" if step >= options["after"] and success < options["least"] else ""
+    success = curves["success"].get(step)
+    if success is None or step < options["after"] or success >= options["least"]:
+        return ""
+    return f"only {success:.2f} at step {step}"
 
 
-PRUNER = RunPruner(options={"least": 0.5, "after": 2}, metrics=("val/success",), judge=judge)
+PRUNER = RunPruner(options={"least": 0.5, "after": 2}, metrics=("success",), judge=judge)
