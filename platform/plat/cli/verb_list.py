@@ -71,7 +71,7 @@ class LazyGroup(TyperGroup):
         return [*VERBS, *plugin_verbs()]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a verb for `plat --help`: of plat a placeholder with its summary, of a plug-in the verb; None for others.
+        """Return a verb for `plat --help`: of plat a placeholder with its summary, of a plug-in the verb; else None.
 
         The summary of a plug-in's verb that cannot be loaded says so.
         """

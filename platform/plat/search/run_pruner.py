@@ -21,7 +21,7 @@ class RunPruner:
 
     options  name -> default
     metrics  those that it reads; `success` is the headline metric
-    judge    (metric -> step -> value, step, options) -> why it stops the run at this step, in one line; "" if it does not.
+    judge    (metric -> step -> value, step, options) -> why it stops the run at this step, in one line, or "".
              A curve may have no value at this step
     """
 
