@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from plat.cli.verb_list import EPILOG, GROUPS, VERBS, load
+from plat.cli.verb_list import EPILOG, VERBS, load, plugin_verbs
 
 
 def commands_page() -> str:
     """Return the page as Markdown, with one section for each verb, in the order of `plat --help`."""
-    commands = {f"plat {name}": load(name) for name in [*VERBS, *GROUPS]}
-    for group in GROUPS:
-        commands |= {f"plat {group} {name}": command for name, command in load(group).commands.items()}
+    commands = {f"plat {name}": load(name) for name in [*VERBS, *plugin_verbs()]}
+    for group in list(commands):
+        commands |= {f"{group} {name}": command for name, command in getattr(commands[group], "commands", {}).items()}
     return "\n\n".join(["# The command line", EPILOG, *(section(*item) for item in commands.items())]) + "\n"
 
 

@@ -3,34 +3,16 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 
 import pytest
+from plat_fixtures import home, spec
 from runner_runs import make
 
 from plat.runner.execution import execute
 from plat.store.home import Home
 from plat.store.run_directory.paths import RunPaths
 
-
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    """A home that does not exist yet, and no store of the environment's."""
-    monkeypatch.setenv("PLAT_HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    return tmp_path / "home"
-
-
-@pytest.fixture
-def spec(tmp_path):
-    """Write an experiment file."""
-
-    def write(text: str, name: str = "small.yaml") -> Path:
-        path = tmp_path / name
-        path.write_text(text)
-        return path
-
-    return write
+__all__ = ["executed", "home", "spec", "toy"]
 
 
 @pytest.fixture

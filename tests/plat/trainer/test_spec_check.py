@@ -66,7 +66,7 @@ RETURNS: dict[str, tuple[Any, ...]] = {  # what a function must not give back
     "headline": ("", 3),
     "needs": (None, ["a server"]),
     "doubts": ("x", None, [1]),
-    **dict.fromkeys(("load", "load_prepare", "load_evaluate", "load_check"), (None, "x")),
+    **dict.fromkeys(("load", "load_prepare", "load_evaluate", "load_check", "load_plan_note"), (None, "x")),
 }
 
 

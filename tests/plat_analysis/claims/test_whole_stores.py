@@ -60,7 +60,11 @@ def without(frames, lost):
 
 def test_every_check_has_a_store(stores):
     assert {store.claim["check"] for store in stores.STORES.values()} == {
-        point.name for point in entry_points(group="plat.claims") if point.module.startswith("plat_analysis.")
+        point.name
+        for point in entry_points(group="plat.claims")
+        if point.module.startswith(("plat_analysis.", "plat_ragen2."))
+        for point in entry_points(group="plat.claims")
+        if point.module.startswith(("plat_analysis.", "plat_ragen2."))
     }
     assert list(stores.STORES) == CHECKS
 

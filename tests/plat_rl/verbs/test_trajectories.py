@@ -1,4 +1,4 @@
-"""`plat logs RUN --trajectories`: a validation instance as people read it, also from a bundle of others."""
+"""`plat trajectory RUN`: a validation instance as people read it, also from a bundle of others."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import shutil
 
 import pytest
 
-from plat.cli.screen import trajectory_text
 from plat.errors import RunError
 from plat.store.home import Home
 from plat.store.run_directory.history import Table
 from plat.store.run_directory.paths import RunPaths
 from plat.store.run_directory.spool import read_events
+from plat_rl.verbs import trajectory
 
 TEXT = """\
 title: One run that keeps trajectories
@@ -31,7 +31,7 @@ def run_id(plat, home, spec, empty_store):
 
 
 def test_a_trajectory_is_shown_with_board_reasoning_actions_and_reward(plat, home, run_id, spec, tmp_path):
-    code, out, _ = plat("logs", run_id, "--trajectories", "--prompt", "1", "--step", "0")
+    code, out, _ = plat("trajectory", run_id, "--instance", "1", "--step", "0")
     assert code == 0 and out.startswith("step 0 · validation instance 1 · seed ")
     events = read_events(Home(home).run(run_id).attempts()[0].events)[0]
     (data,) = [event.data for event in events if (event.table, event.step) == ("val_trajectories", 0)]
@@ -43,33 +43,31 @@ def test_a_trajectory_is_shown_with_board_reasoning_actions_and_reward(plat, hom
     assert lines[at + 1] == "sokoban" and lines[at + 2 : at + 6] == board
     assert lines[at + 7].startswith("thinks   " + said.partition("</think>")[0].strip()[:20])
     assert lines[at + 8].startswith("answers  ")
-    newest = plat("logs", run_id, "--trajectories")[1]
+    newest = plat("trajectory", run_id)[1]
     assert newest.startswith("step 2 · validation instance 0")
     # A bundle carries the trajectories, through another home and its store.
     assert plat("export", spec(TEXT), "--out", tmp_path / "bundle")[0] == 0
     other = tmp_path / "other"
     assert plat("import", tmp_path / "bundle", "--home", other)[0] == 0
-    assert plat("logs", run_id, "--trajectories", "--home", other)[1] == newest
+    assert plat("trajectory", run_id, "--home", other)[1] == newest
 
 
 def test_what_cannot_be_shown(plat, run_id, home):
     for arguments, words in (
-        (("--trajectories", "--prompt", "2"), "from 0 to 1"),
-        (("--trajectories", "--step", "7"), "one of: 0, 1, 2"),
-        (("--trajectories", "--follow"), "cannot be combined with --follow"),
-        (("--prompt", "1"), "add --trajectories"),
+        (("--instance", "2"), "from 0 to 1"),
+        (("--step", "7"), "one of: 0, 1, 2"),
     ):
-        code, _, err = plat("logs", run_id, *arguments)
+        code, _, err = plat("trajectory", run_id, *arguments)
         assert code == 2 and words in err, arguments
     assert plat("run", "scale=smoke")[0] == 0
     (other,) = [path.name for path in home.glob("runs/*/*") if path.name != run_id]
-    code, _, err = plat("logs", other, "--trajectories")
+    code, _, err = plat("trajectory", other)
     assert code == 2 and "kept no trajectories" in err and "eval.trajectories=8" in err
 
 
 @pytest.mark.parametrize("data", [7, [3], [{"turns": 1}], [{"turns": [["a", "b", "much"]], "success": 1}], {"a": 1}])
 def test_a_table_of_others_that_is_no_trajectory_is_named(home, data, monkeypatch):
     tables = [Table("val_trajectories", 0, data, 0.0)]
-    monkeypatch.setattr(trajectory_text, "run_history", lambda paths: ([], tables))
+    monkeypatch.setattr(trajectory, "run_history", lambda paths: ([], tables))
     with pytest.raises(RunError, match="cannot be read"):
-        trajectory_text.print_trajectory(RunPaths(home / "runs" / "ab" / "abcdef"), 0, None)
+        trajectory.print_trajectory(RunPaths(home / "runs" / "ab" / "abcdef"), 0, None)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from plat import extras
 from plat.errors import SpecError
 from plat.planning.check import check_machine
 from plat.processes.cores import usable_cores
@@ -121,7 +121,7 @@ def test_a_smoke_run_starts_from_a_base_that_can_act(make_config: Make) -> None:
 
 
 def test_without_the_extra_the_message_says_what_to_install(make_config: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "peft", None)
+    monkeypatch.setattr(extras, "is_installed", lambda name: name != "peft")
     with pytest.raises(SpecError, match=r"not installed: peft") as caught:
         make_config("seed=77")
     assert caught.value.fix == "pip install 'plat[verl]'"
