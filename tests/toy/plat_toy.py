@@ -216,6 +216,7 @@ SPEC = TrainerSpec(
     load=lambda: train,
     operational_keys=("micro",),
     legacy={"sleep": 0.0},
+    shown={"agreement": "val/agreement"},
     resources=resources,
     fingerprint=lambda config: {"toy": 1},
     prepare=prepare,

@@ -49,13 +49,13 @@ def test_progress_is_read_as_the_spool_grows(going_on, home):
     follower = Follower(Home(home))
     (before,) = views_of(follower, [entry_in(run)])
     assert (before.step, before.success, before.eta) == (None, None, None)
-    log(spool, 1, val__success=0.25, mi__first_turn__retrieval_acc=0.5)
+    log(spool, 1, val__success=0.25, val__agreement=0.5)
     time.sleep(0.05)
     log(spool, 3, val__success=0.75)
     (now,) = views_of(follower, [entry_in(run)])
-    assert (now.step, now.iterations, now.success, now.shown) == (3, 40, 0.75, {"retrieval": 0.5})
+    assert (now.step, now.iterations, now.success, now.shown) == (3, 40, 0.75, {"agreement": 0.5})
     assert now.pace > 0.02 and now.eta == pytest.approx(37 * now.pace)
-    assert "iteration 3/40" in describe(now) and "retrieval 50.0 %" in describe(now)
+    assert "iteration 3/40" in describe(now) and "agreement 50.0 %" in describe(now)
 
 
 def test_a_run_that_is_starting_says_what_it_does_until_its_first_step(plat, going_on, home):

@@ -6,13 +6,13 @@ import re
 
 from tools.site.commands import commands_page
 
-from plat.cli.verb_list import GROUPS, VERBS
+from plat.cli.verb_list import VERBS, plugin_verbs
 
 
 def test_every_verb_and_every_verb_of_a_group_has_a_section():
     page = commands_page()
     sections = re.findall(r"^## plat (.+)$", page, flags=re.M)
-    assert set(sections) >= {*VERBS, *GROUPS, "base list", "base build", "base verify"}
+    assert set(sections) >= {*VERBS, *plugin_verbs(), "base list", "base build", "base verify"}
     assert len(sections) == len(set(sections))
     for name, summary in VERBS.items():
         assert summary in page.partition(f"## plat {name}\n")[2].partition("\n## ")[0]
