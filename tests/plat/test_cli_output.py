@@ -29,7 +29,7 @@ from plat.dispatch.run_view import View
 from plat.errors import HomeError, SpecError, StoreError
 from plat.store.disk.durable import to_checked_json
 from plat.store.home import Home
-from plat.store.mlflow.sqlite_creation import ensure_sqlite
+from plat.store.mlflow.sqlite_file import ensure_sqlite
 from plat.store.run_directory.spool import SpoolWriter
 
 FILE = "title: A test\nbase: {scale: smoke}\nmatrix:\n  task: [frozenlake]\n  seed: [0]\n"

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from plat.store.home import Home
-from plat.store.mlflow.client_runs import is_active, is_twin
+from plat.store.mlflow.client_runs import is_twin
 from plat.store.mlflow.mlflow_client import mlflow_client
+from plat.store.mlflow.stored_runs import is_active
 
 WORKER = """
 import sys

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from plat.cli import main
-from plat.store.mlflow.sqlite_creation import ensure_sqlite
+from plat.store.mlflow.sqlite_file import ensure_sqlite
 
 Verb = Callable[..., tuple[int, str, str]]
 

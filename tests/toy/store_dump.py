@@ -1,7 +1,7 @@
 """Dump the results in a store as plain data: two stores hold the same results exactly if their dumps are equal.
 
 Left out: MLflow's ids, times, `time/` and `mem/` metrics, attempts, hosts, hardware, users and paths. Uses MLflow's
-client only, so that tests can check plat's own SQL against it; meant for small stores.
+client only; meant for small stores.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from plat.errors import StoreError
+from plat.store.measured import ARTIFACT, NOT_COMPARED, decode
 from plat.store.mlflow.mlflow_client import mlflow_client
 from plat.store.mlflow.report_record import NOTE
-from plat.store.mlflow.run_record import NOT_COMPARED
 from plat.store.mlflow.store_errors import store_errors
 from plat.store.mlflow.uri import shown_uri
 
 SKIPPED = (
+    "plat.measured",
     "plat.imported",
     "plat.attempt",
     "plat.ended",
@@ -90,4 +91,17 @@ def _artifacts(client: Any, run_id: str) -> dict[str, str]:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(client.download_artifacts(run_id, "", folder))
         files = [path for path in root.rglob("*") if path.is_file()]
-        return {str(path.relative_to(root)): sha256(path.read_bytes()).hexdigest() for path in sorted(files)}
+        return {
+            name: _content(name, path.read_bytes()) for path in sorted(files) if (name := str(path.relative_to(root)))
+        }
+
+
+def _content(name: str, data: bytes) -> Any:
+    """Return what two executions of one run have in common in an artifact."""
+    if name != ARTIFACT:
+        return sha256(data).hexdigest()
+    found = decode(data)
+    metrics, tables = found.history()
+    values = [(row.key, row.step, repr(row.value)) for row in metrics if not row.key.startswith(NOT_COMPARED)]
+    tags = {key: value for key, value in found.facts["tags"].items() if not key.startswith(SKIPPED)}
+    return values, [(row.name, row.step, row.data) for row in tables], tags, found.facts["axes"]

@@ -1,4 +1,4 @@
-"""`plat doctor --deep`: compare the store with the run directories, repair it, and check the hashes of artifacts."""
+"""`plat doctor --deep`: check that the store has what the run directories recorded, repair it, and check artifacts."""
 
 from __future__ import annotations
 
@@ -12,35 +12,30 @@ from plat.store.home import Home
 from plat.units import are, counted, size, were
 
 if TYPE_CHECKING:
-    from plat.store.mlflow.verify import StoreCheck
+    from plat.store.mlflow.checking import StoreCheck
 
 SHOWN = 10  # runs named
-FIX = "`plat doctor --deep --fix` restores the store from the run directories, and keeps a copy of it"
+FIX = "`plat doctor --deep --fix` restores the store from the run directories"
 
 
 def check_results(home: Home, uri: str, fix: bool) -> list[Finding]:
-    """Return the findings of a value-by-value check of the store; with `fix`, repair it and check it again."""
-    from plat.store.mlflow.importer import import_runs
-    from plat.store.mlflow.uri import sqlite_path
-    from plat.store.mlflow.verify import repair_store, verify_store
+    """Return the findings of a check of every stored run; with `fix`, repair the store and check it again."""
+    from plat.store.mlflow.checking import check_runs, repair
 
     if not home.runs.is_dir():
         return [Finding("ok", "no runs to check")]
     try:
-        path = sqlite_path(uri)
-        if fix and path is not None and not path.exists():  # e.g. an earlier repair was killed
-            import_runs(home, uri)
-            done = Finding("ok", "there was no store: it was filled from the run directories")
-        else:
-            check = verify_store(home, uri)
-            kept = repair_store(home, uri, check) if fix else None
-            if kept is None:
-                return list(_findings(check, uri))
+        check = check_runs(home, uri)
+        if not fix or not (check.file or check.differing):
+            return list(_findings(check, uri))
+        kept = repair(home, uri, check)
+        if kept is None:
             number = len(check.differing)
-            fixed = f"the file ({check.file}) was" if check.file else f"{counted(number, 'run')} {were(number)}"
-            done = Finding("ok", f"{fixed} fixed; the store as it was is {kept}")
+            done = Finding("ok", f"{counted(number, 'run')} {were(number)} written again from the run directories")
+        else:
+            done = Finding("ok", f"the file ({check.file}) was fixed; the store as it was is {kept}")
         forget(home)  # reports may have been made from wrong values
-        return [done, *_findings(verify_store(home, uri), uri)]
+        return [done, *_findings(check_runs(home, uri), uri)]
     except PlatError as error:
         return [Finding("error", error.what, error.fix or "")]
 
@@ -58,12 +53,9 @@ def _findings(check: StoreCheck, uri: str) -> Iterator[Finding]:
     more = sum(max(0, len(runs) - SHOWN) for runs in (check.differing, check.damaged))
     if more:
         yield Finding("error", f"and {more} more runs")
-    if check.absent:
-        says = f"{counted(len(check.absent), 'run')} {are(len(check.absent))} not in the store yet"
-        yield Finding("warning", f"{says}: {_names(check.absent)}", "`plat sync` copies them")
     if check.behind:
-        says = f"{counted(len(check.behind), 'run')} not compared: {_names(check.behind)}"
-        yield Finding("warning", says, "`plat sync` first")
+        says = f"{counted(len(check.behind), 'run')} {are(len(check.behind))} not in the store yet, or changed since"
+        yield Finding("warning", f"{says}: {_names(check.behind)}", "`plat sync` copies them")
     if check.deleted:
         says = f"{counted(len(check.deleted), 'run')} deleted in MLflow, not compared: {_names(list(check.deleted))}"
         command = gc_command(uri, list(check.deleted.values()))
@@ -71,11 +63,10 @@ def _findings(check: StoreCheck, uri: str) -> Iterator[Finding]:
         yield Finding("warning", says, fix)
     if check.twins:
         says = f"{counted(len(check.twins), 'twin')} in MLflow's bin: several homes created the same run together"
-        yield Finding("warning", says, "`plat gc` with the same --store removes them")
-    alone = f"; not checked: {counted(check.alone, 'stored run')} without a directory here" if check.alone else ""
+        yield Finding("warning", says, f"remove them: {gc_command(uri, check.twins)}")
+    alone = f", {check.alone} of them without a directory here" if check.alone else ""
     if not check.differing and not check.damaged:
-        compared = f"{counted(check.runs, 'stored run')} compared with their directories"
-        yield Finding("ok", f"{compared}: all {check.values} values are equal{alone}")
+        yield Finding("ok", f"{counted(check.runs, 'stored run')}{alone}: every artifact is the one that was logged")
 
 
 def check_kept_files(home: Home) -> list[Finding]:

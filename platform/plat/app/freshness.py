@@ -19,10 +19,8 @@ import contextlib
 import hashlib
 import json
 import os
-import sqlite3
 import sys
 from collections.abc import Iterable
-from contextlib import closing
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,19 +34,6 @@ from plat.user_code import PYTHON, SITE
 
 if TYPE_CHECKING:
     from plat.spec.expansion.experiment import Experiment
-
-QUERY = """
-select i.value, o.value, r.run_uuid from tags i
-join runs r on r.run_uuid = i.run_uuid and r.lifecycle_stage = 'active'
-join tags f on f.run_uuid = i.run_uuid and f.key = ?
-left join tags o on o.run_uuid = i.run_uuid and o.key = 'plat.outcome'
-where i.key = 'plat.id'
-"""
-OWN_QUERY = """
-select r.run_uuid from tags f
-join runs r on r.run_uuid = f.run_uuid and r.lifecycle_stage = 'active'
-where f.key = 'plat.file' and f.value = ?
-"""
 
 
 def recall(home: Home, uri: str, experiment: Experiment, layout: str) -> str | None:
@@ -91,7 +76,7 @@ def _note(home: Home, experiment: Experiment) -> Path:
 def digest(home: Home, uri: str, experiment: Experiment) -> str | None:
     """Return a hash of everything the report is made from; None if a run has no result or the store is not SQLite."""
     results = _stamps(home.run(run.id).result for run in experiment.runs)
-    stored = _stored(uri, experiment)
+    stored = _stored(home, uri, experiment)
     if stored is None or None in results:
         return None
     facts: dict[str, Any] = {
@@ -141,24 +126,19 @@ def _plugins() -> list[tuple[str, str, str, str, str]]:
     )
 
 
-def _stored(uri: str, experiment: Experiment) -> list[Any] | None:
-    """Return the outcomes and MLflow ids of the stored runs; None without SQLite, or for a damaged or deleted run."""
+def _stored(home: Home, uri: str, experiment: Experiment) -> list[Any] | None:
+    """Return the stored runs and the logged report; None without SQLite, or if a run is missing, damaged or deleted."""
     from plat.store.mlflow.run_record import DAMAGED
-    from plat.store.mlflow.sqlite_connection import connect_readonly
+    from plat.store.mlflow.sqlite_file import has_content
+    from plat.store.mlflow.stored_runs import StoredList
     from plat.store.mlflow.uri import sqlite_path
 
     path = sqlite_path(uri)
-    if path is None or not path.is_file():
+    if path is None or not has_content(path):
         return None
-    wanted = {run.id for run in experiment.runs}
-    try:
-        with closing(connect_readonly(path)) as database:
-            rows = database.execute(QUERY, (f"plat.in.{experiment.name}",)).fetchall()
-            own = database.execute(OWN_QUERY, (experiment.name,)).fetchall()
-    except sqlite3.Error:
-        return None
-    if any(outcome == DAMAGED for plat_id, outcome, _ in rows if plat_id in wanted):
-        return None  # a damaged run is reported at every sweep
-    if not wanted.issubset(plat_id for plat_id, _, _ in rows):
-        return None  # so is a run that was deleted in MLflow
-    return [os.stat(path).st_ino, sorted([list(map(str, row)) for row in rows if row[0] in wanted]), sorted(own)]
+    listed = StoredList(home, uri)
+    runs = [listed.runs.get(run.id) for run in experiment.runs]
+    if any(run is None or not run.measured or run.deleted or run.outcome == DAMAGED for run in runs):
+        return None  # every sweep reports such a run
+    facts = sorted([run.id, run.mlflow_id, run.measured, run.outcome] for run in runs if run is not None)
+    return [os.stat(path).st_ino, facts, listed.reports.get(experiment.report_name)]

@@ -12,7 +12,7 @@ from plat.app.messages import followed, tell
 from plat.errors import HomeError, StoreError
 from plat.store.home import Home
 from plat.store.run_directory.paths import RunPaths
-from plat.units import counted
+from plat.units import are, counted
 
 if TYPE_CHECKING:
     from plat.spec.expansion.experiment import Experiment, Run
@@ -93,26 +93,31 @@ def load_results(home: Home, uri: str, experiment: Experiment, *, fix: bool = Tr
 
     store = Store(uri, home)
     frames = store.load(experiment, params=False)
+    if frames.older:
+        runs = f"{counted(len(frames.older), 'run')} stored by plat 0.4 {are(len(frames.older))} left out"
+        tell(f"warning: {runs}: `plat sync --convert` converts them")
     if not frames.changed:
         return frames
-    from plat.store.mlflow.verify import restore_runs
-
-    found = frames.changed
     if fix:
+        here = [run for run in map(home.run, frames.changed) if run.result.exists()]
         with unless_archived(home, uri, "the store is not fixed"):
-            restore_runs(home, uri, found)
+            _restore(home, uri, here)
             frames = store.load(experiment, params=False)
-    restored = [run_id for run_id in found if run_id not in frames.changed]
-    if restored:
-        problem = f"e.g. {found[restored[0]]}"
-        text = f"{counted(len(restored), 'run')} changed in the store ({problem}), imported anew from the home"
-        tell(f"warning: {text}: {', '.join(restored[:5])}")
     for run_id, problem in list(frames.changed.items())[:5]:
         text = f"run {run_id} was changed in the store: {problem}; its results are left out ({NOT_HERE})"
         tell(f"warning: {text}")
     if len(frames.changed) > 5:
         tell(f"warning: and {len(frames.changed) - 5} more changed in the store")
     return frames
+
+
+def _restore(home: Home, uri: str, runs: Sequence[RunPaths]) -> None:
+    """Import runs again whose artifacts were changed in the store; print or log which."""
+    from plat.store.mlflow.importer import import_runs
+
+    if runs:
+        for line in import_runs(home, uri, runs=runs, again=True).warnings():
+            tell(f"warning: {line}")
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from plat.app.recorded.foreign_run import ForeignRun, merged, text_values
 from plat.app.recorded.metric_choice import check_known, is_metric
 from plat.errors import SpecError, StoreError
 from plat.store.mlflow.mlflow_client import find_runs, mlflow_client
-from plat.store.mlflow.sqlite_connection import schema_revision
+from plat.store.mlflow.sqlite_file import check_file
 from plat.store.mlflow.store_errors import store_errors
 from plat.store.mlflow.uri import check_kind, shown_uri, sqlite_path
 from plat.suggest import suggest
@@ -63,7 +63,7 @@ def _runs(uri: str, choice: Choice) -> list[ForeignRun]:
     if "://" not in uri or uri.startswith("file:"):
         os.environ.setdefault(FOLDERS, "true")
     if path := sqlite_path(uri):
-        schema_revision(path)  # MLflow would write its tables into another program's database
+        check_file(path)  # MLflow would write its tables into another program's database
     client: Any = mlflow_client(uri)
     experiments = {each.name: each.experiment_id for each in client.search_experiments()}
     name = _experiment(uri, client, experiments, choice.experiment)

@@ -6,7 +6,6 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -172,9 +171,9 @@ def check_disk(home: Home) -> Finding:
 
 def check_store(home: Home, uri: str) -> Finding:
     """Check that the store opens, has a known version and accepts writes, or its server answers; create nothing."""
-    from plat.store.mlflow import sqlite_connection
     from plat.store.mlflow.connect import check_store as check_opening
-    from plat.store.mlflow.store_errors import store_errors
+    from plat.store.mlflow.sqlite_file import check_file, has_content
+    from plat.store.mlflow.stored_runs import stored_runs
     from plat.store.mlflow.uri import shown_uri, sqlite_path
 
     shown = shown_uri(uri)
@@ -183,16 +182,13 @@ def check_store(home: Home, uri: str) -> Finding:
         check_opening(home, uri)
         if path is None:
             return Finding("ok", shown)
-        if not path.exists() or path.stat().st_size == 0:
+        if not has_content(path):
             return Finding("ok", f"{shown} (will be made)")
-        with store_errors(uri), closing(sqlite_connection.connect_readonly(path)) as database:
-            runs = database.execute("select count(*) from runs").fetchone()[0]
+        runs = counted(len(stored_runs(home, uri)), "run")
     except PlatError as error:
         return Finding("error", f"{shown}: {error.what}", error.fix or "")
     try:
-        with store_errors(uri), closing(sqlite_connection.connect(path, timeout=2)) as database:
-            database.execute("begin immediate")  # takes the write lock, and writes nothing
-            database.execute("rollback")
+        check_file(path, timeout=2, to_write=True)
     except PlatError as error:
-        return Finding("warning", f"{shown}, {runs} MLflow runs, only to be read: {error.what}", error.fix or "")
-    return Finding("ok", f"{shown}, {runs} MLflow runs")
+        return Finding("warning", f"{shown}, {runs}, only to be read: {error.what}", error.fix or "")
+    return Finding("ok", f"{shown}, {runs}")

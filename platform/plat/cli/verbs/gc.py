@@ -35,7 +35,7 @@ def gc(
     place = home_to_read(home)
     items = garbage(place, caches=caches)
     freed = 0 if dry_run else remove_garbage(items)
-    _collect_twins(place, store, dry_run)
+    _name_twins(place, store)
     if as_json:
         listed = [{"kind": item.kind, "path": str(item.path), "bytes": item.size} for item in items]
         print_json({"home": str(place.root), "items": listed, "freed": freed})
@@ -51,24 +51,16 @@ def gc(
     return 0
 
 
-def _collect_twins(home: Home, store: str | None, dry_run: bool) -> None:
-    """Remove the runs that plat left in MLflow's bin, or print the server's command; StoreError only with --store."""
-    from plat.store.mlflow.deletion import remove_twins, twins
-    from plat.store.mlflow.uri import gc_command, sqlite_path
+def _name_twins(home: Home, store: str | None) -> None:
+    """Print the command that removes what plat left in the bin of a server; StoreError only with --store."""
+    from plat.store.mlflow.deletion import twins
+    from plat.store.mlflow.uri import gc_command
 
     try:
         uri = home.store_uri(store)
-        found = twins(home, uri)
-        if not found:
-            return
-        runs = f"{counted(len(found), 'run')} that plat left in MLflow's bin"
-        if sqlite_path(uri) is None:
+        if found := twins(home, uri):
+            runs = f"{counted(len(found), 'run')} that plat left in MLflow's bin"
             tell(f"{runs}; only MLflow itself removes them: {gc_command(uri, found)}")
-        elif dry_run:
-            tell(f"{runs} would be removed from the store")
-        else:
-            remove_twins(home, uri, found)
-            tell(f"{runs} removed from the store")
     except StoreError as error:
         if store is not None:
             raise

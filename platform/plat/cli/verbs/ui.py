@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import closing
 from typing import Annotated
 
 import typer
@@ -32,14 +31,9 @@ def ui(
         print(f"the store is a server already: open {shown_uri(uri)}")
         return 0
     _check_there_is_one(uri)
-    from plat.store.mlflow.importer import import_lock
     from plat.store.mlflow.mlflow_client import quiet
-    from plat.store.mlflow.relocation import adopt_artifacts, is_moved
     from plat.store.mlflow.uri import artifact_root
 
-    if is_moved(uri):
-        with import_lock(place):
-            adopt_artifacts(uri)
     page = f"http://{HOST}:{port}" + _runs_page(uri)
     _check_port(port)
     quiet()
@@ -80,14 +74,17 @@ def _check_port(port: int) -> None:
 
 def _runs_page(uri: str) -> str:
     """Return the path of MLflow's page for the newest runs and their curves; "" if unknown. Checks the store."""
-    from plat.store.mlflow.sqlite_connection import connect_readonly
+    from plat.store.mlflow.mlflow_client import mlflow_client
+    from plat.store.mlflow.sqlite_file import check_file
     from plat.store.mlflow.store_errors import store_errors
     from plat.store.mlflow.uri import sqlite_path
 
     path = sqlite_path(uri)
     if path is None or not path.exists():
         return ""
-    query = "SELECT experiment_id FROM runs WHERE lifecycle_stage = 'active' ORDER BY start_time DESC LIMIT 1"
-    with store_errors(uri), closing(connect_readonly(path)) as connection:
-        newest = connection.execute(query).fetchone()
-    return f"/#/experiments/{newest[0]}/runs?{AS_CURVES}" if newest else ""
+    check_file(path)
+    with store_errors(uri):
+        client = mlflow_client(uri)
+        experiments = [experiment.experiment_id for experiment in client.search_experiments()]
+        newest = client.search_runs(experiments, max_results=1, order_by=["attributes.start_time DESC"])
+    return f"/#/experiments/{newest[0].info.experiment_id}/runs?{AS_CURVES}" if newest else ""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,10 +21,12 @@ from plat.store.bundle.reading import read_bundle
 from plat.store.bundle.run import BundledRun, differences, read_run, write_run
 from plat.store.disk.durable import fsync_folder, locked, to_checked_json, write
 from plat.store.home import Home
-from plat.store.mlflow.backend import Backend, Known, conflict
-from plat.store.mlflow.connect import check_store, open_backend
+from plat.store.measured import Measured, conflict, decode
+from plat.store.mlflow.artifacts import read_artifact
+from plat.store.mlflow.connect import check_store
 from plat.store.mlflow.importer import Follow, ImportReport, as_they_are, import_lock, import_runs
 from plat.store.mlflow.run_record import read_record
+from plat.store.mlflow.stored_runs import stored_runs
 from plat.store.run_directory.paths import RunPaths
 from plat.store.run_directory.run_files import read_meta
 from plat.store.run_directory.state import run_state
@@ -45,10 +47,13 @@ class BundleReport:
     overrides: list[str] = field(default_factory=list)  # overrides of the command line at the export
 
 
-def import_bundle(home: Home, uri: str, folder: Path, follow: Follow = as_they_are) -> BundleReport:
+def import_bundle(
+    home: Home, uri: str, folder: Path, follow: Follow = as_they_are, *, curves: bool = False
+) -> BundleReport:
     """Import the runs of the bundle in `folder` into this home, created if absent, and the MLflow store at `uri`.
 
     follow  wraps the items of each step to show its progress; the default shows nothing
+    curves  mirror the steps of metrics in MLflow's tables, not only their last values
 
     Runs that the home has already are kept. A run that failed in the bundle never conflicts with one in the home.
     Raises BundleError, and imports nothing, if the bundle is damaged, if a run with a result in the bundle is
@@ -62,11 +67,11 @@ def import_bundle(home: Home, uri: str, folder: Path, follow: Follow = as_they_a
         check_store(home.checked(), uri)  # before `create`: no home is left behind if no store answers
     home.create()
     report = BundleReport()
-    with import_lock(home), closing(open_backend(home, uri)) as backend:
+    with import_lock(home):
         new = _new_runs(home, runs, folder)
         with _staged_runs(home, follow(new, "writing runs")) as staged:
             _check_staged(follow(staged, "checking runs"), {run.id: run for run in new}, folder)
-            _check_store(backend, staged, folder)
+            _check_store(home, uri, staged, folder)
             for paths in staged:
                 _put_in_place(paths, home.run(paths.id))
                 report.new.append(paths.id)
@@ -76,7 +81,7 @@ def import_bundle(home: Home, uri: str, folder: Path, follow: Follow = as_they_a
             _note_experiments(home, home.run(run.id), run.meta.get("experiments", []))
     report.present = len(runs) - len(new)
     report.experiments, report.overrides = [entry["name"] for entry in bundle.experiments], bundle.overrides
-    report.stored = import_runs(home, uri, runs=[home.run(run.id) for run in runs], follow=follow)
+    report.stored = import_runs(home, uri, runs=[home.run(run.id) for run in runs], follow=follow, curves=curves)
     return report
 
 
@@ -146,16 +151,19 @@ def _check_staged(staged: Iterable[RunPaths], runs: Mapping[str, BundledRun], fo
             raise damaged(f"run {paths.id!r} of the bundle is damaged: {problem}", folder)
 
 
-def _check_store(backend: Backend, staged: Sequence[RunPaths], folder: Path) -> None:
+def _check_store(home: Home, uri: str, staged: Sequence[RunPaths], folder: Path) -> None:
     """Raise BundleError if the store has one of these runs, which the home lacks, with other content."""
-    known: dict[str, Known] = backend.known([paths.id for paths in staged])
+    known = stored_runs(home, uri, [paths.id for paths in staged])
     conflicts = []
     for paths in staged:
         have = known.get(paths.id)
-        if have is None or have.deleted:
+        if have is None or have.deleted or not have.measured:
             continue
-        record = read_record(paths)
-        difference = conflict(record, backend.stored(have)) if record else "it cannot be read"
+        record, stored = read_record(paths), read_artifact(home, uri, have)
+        if record is None or not isinstance(stored, Measured):
+            difference = "it cannot be read"
+        else:
+            difference = conflict(decode(record.measured), stored)
         if difference:
             conflicts.append(f"{paths.id}: {difference}")
     _refuse(conflicts, len(staged), "in the store", folder)

@@ -8,29 +8,22 @@ untracked files are optional; the hash of the changes is always included. Writin
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from plat.plain_files import parse_yaml, read_bytes, read_text
+from plat.plain_files import parse_yaml
 from plat.store.disk.durable import to_checked_json, write_file
-from plat.store.mlflow.run_record import NOT_COMPARED
+from plat.store.measured import NOT_COMPARED
 from plat.store.run_directory import run_files
+from plat.store.run_directory.description import DIFF_HASH, describe, last_attempt
 from plat.store.run_directory.history import Metric, Table, run_history
 from plat.store.run_directory.own_files import FORMAT, hash_of
-from plat.store.run_directory.paths import AttemptPaths, RunPaths
+from plat.store.run_directory.paths import RunPaths
 from plat.store.run_directory.spool import Event, SpoolWriter
 from plat.words.outcomes import is_failure
-
-PRIVATE = ("host", "boot_id", "pid")  # keys of attempt.json about the machine
-RESTORED = ("restored_step", "restored_from")  # keys of attempt.json that refer to excluded attempts
-DIFF_HASH = "code_diff_sha256"  # key of an imported attempt.json: the hash of a diff that was not included
-REDACTED = ("error", "events", "run", "attempt")  # keys of outcome.json: a message with paths of the machine, and keys
-# that `write_run` sets for the directory that it creates, like the following:
-OF_DIRECTORY = {"meta.json": ("format", "files"), "attempt.json": ("run",), "result.json": ("events",)}
 
 
 @dataclass
@@ -75,48 +68,18 @@ def read_run(paths: RunPaths) -> BundledRun | None:
     are left out. Raises HomeError if its config or meta.json is unusable, OSError or ValueError if another of
     its files is.
     """
-    result, last = run_files.read_result(paths), _last_attempt(paths)
+    result, last = run_files.read_result(paths), last_attempt(paths)
     outcome = (run_files.read_outcome(last) if last else None) or {}
     if last is None or (result is None and not is_failure(outcome.get("outcome"))):
         return None
     run_files.read_config(paths)  # raises HomeError if it is unreadable or was edited
-    diff = read_bytes(paths.diff) if paths.diff.exists() else None
     metrics, tables = run_history(paths) if result is not None else ([], [])
-    started = run_files.read_attempt_meta(last)
-    hidden = (*PRIVATE, *RESTORED, DIFF_HASH, *OF_DIRECTORY["attempt.json"])
     return BundledRun(
-        meta=_without(run_files.read_meta(paths), "meta.json"),
-        config=read_text(paths.config),
-        code=_code_text(paths),
+        **describe(paths, run_files.read_meta(paths)),
         diff=None,
-        diff_sha256=hashlib.sha256(diff).hexdigest() if diff is not None else started.get(DIFF_HASH),
-        result=None if result is None else _without(result, "result.json"),
-        attempt=last.number,
-        attempt_meta={key: value for key, value in started.items() if key not in hidden},
-        attempt_outcome={key: value for key, value in outcome.items() if key not in REDACTED},
         metrics=sorted(metrics, key=lambda row: row.step),  # stable: logged order in a step
         tables=sorted(tables, key=lambda row: row.step),
     )
-
-
-def _without(content: dict[str, Any], file: str) -> dict[str, Any]:
-    """Return the content of a file without its keys about the directory (OF_DIRECTORY)."""
-    return {key: value for key, value in content.items() if key not in OF_DIRECTORY[file]}
-
-
-def _code_text(paths: RunPaths) -> str | None:
-    """Return the content of code.txt, without names of changed and untracked files."""
-    if not paths.code.exists():
-        return None
-    lines = read_text(paths.code).splitlines(keepends=True)
-    return "".join(line for line in lines if not line.startswith(("untracked:", "changed:")))
-
-
-def _last_attempt(paths: RunPaths) -> AttemptPaths | None:
-    """Return the attempt that made the result, else the newest one."""
-    attempts = paths.attempts()
-    number = (run_files.read_result(paths) or {}).get("attempt")
-    return next((attempt for attempt in attempts if attempt.number == number), attempts[-1] if attempts else None)
 
 
 def write_run(run: BundledRun, paths: RunPaths) -> None:

@@ -3,6 +3,7 @@
 Homes on one server share no lock, and MLflow cannot create a run only if it is absent. So an importer searches again
 after it has created a run: of equal runs all importers keep the same one (`keep_one`) and delete the others. Until a
 run is stored completely, its tag `plat.imported` names the writing home; others wait for it at most PATIENCE seconds.
+A SQLite file has one importer at a time (`sqlite_file.store_lock`), and so no duplicates.
 """
 
 from __future__ import annotations
@@ -16,17 +17,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from plat.errors import StoreError
-from plat.store.mlflow.backend import ARCHIVED, SIGNATURE, TWIN, Known
-from plat.store.mlflow.digest import TAG
 from plat.store.mlflow.mlflow_client import find_runs
 from plat.store.mlflow.store_errors import store_errors
+from plat.store.mlflow.stored_runs import SIGNATURE, TWIN, WRITING, first_kept, is_active
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
 T = TypeVar("T")
-WRITING = "being written since "  # start of the tag plat.imported of a run that is not stored completely
 MOST_TRIES = 8  # of an operation that may collide with another importer's
 PAUSE = 0.5  # longest random pause before a retry, in seconds
 _AT_ONCE = re.compile("IntegrityError|UniqueViolation|locked by another|deadlock|serializ", re.IGNORECASE)
@@ -141,7 +140,7 @@ class ClientRuns:
         After PATIENCE seconds, mark the run as written by this home and return.
         """
         until = time.monotonic() + PATIENCE
-        while is_active(run) and is_being_written(run) and not run.data.tags[SIGNATURE].endswith(self._writer):
+        while is_active(run) and is_marked(run) and not run.data.tags[SIGNATURE].endswith(self._writer):
             if time.monotonic() > until:
                 self._client.set_tag(run.info.run_id, SIGNATURE, self.writing_mark())
                 break
@@ -150,35 +149,11 @@ class ClientRuns:
         return run
 
 
-def is_active(run: Run) -> bool:
-    """Return True if the run is not in MLflow's bin."""
-    return bool(run.info.lifecycle_stage == "active")
-
-
-def is_archived(run: Run) -> bool:
-    """Return True if plat 0.4 has archived the run."""
-    return not is_active(run) and ARCHIVED in run.data.tags
-
-
 def is_twin(run: Run) -> bool:
     """Return True if the run is in MLflow's bin because it was created twice."""
     return not is_active(run) and TWIN in run.data.tags
 
 
-def first_kept(run: Run) -> tuple[bool, str, int, str]:
-    """Return the key by which all importers sort equal active runs. The one to keep comes first: one that is stored
-    completely before others, then the one that was stored, or created, first."""
-    return is_being_written(run), run.data.tags.get(SIGNATURE, ""), run.info.start_time, run.info.run_id
-
-
-def is_being_written(run: Run) -> bool:
-    """Return True if a home is writing the run, or was killed while it wrote."""
+def is_marked(run: Run) -> bool:
+    """Return True if a home has marked the run as being written by it, or was killed while it wrote."""
     return str(run.data.tags.get(SIGNATURE, "")).startswith(WRITING)
-
-
-def known_of(run: Run) -> Known:
-    """Build the Known of a run from its tags."""
-    tags = run.data.tags
-    files = frozenset(key.removeprefix("plat.in.") for key in tags if key.startswith("plat.in."))
-    outcome, has_digest = tags.get("plat.outcome"), TAG in tags
-    return Known(run.info.run_id, tags.get(SIGNATURE), files, not is_active(run), outcome, has_digest)

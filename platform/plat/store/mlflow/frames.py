@@ -1,30 +1,32 @@
-"""Read the results of an experiment from MLflow as tidy frames, without touching run directories.
+"""Read the results of an experiment from the artifacts in a store as tidy frames.
 
-Deleted runs are left out, the order of rows does not depend on the order of imports, and both readers (direct SQL,
-MLflow's client) give equal frames. A run that does not match its digest was changed in the store: it is named, with the
-outcome "damaged" and no values; `plat.store.mlflow.verify` imports it again.
+Run directories are not read. Deleted runs are left out, and the order of rows does not depend on the order of imports.
+A run whose artifact is not the one that was logged is named, with the outcome "damaged" and no values.
 """
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Collection, Mapping
-from contextlib import closing
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from plat.characters import masked
 from plat.errors import StoreError
+from plat.plain_files import parse_yaml
 from plat.store.home import Home
-from plat.store.mlflow.backend import Deleted, RawRun, Series
-from plat.store.mlflow.connect import open_backend, open_reader
-from plat.store.mlflow.digest import TAG, Digest, is_digest
+from plat.store.measured import Measured, Series, sha256_of
+from plat.store.mlflow.artifacts import read_artifacts
+from plat.store.mlflow.connect import open_writer
+from plat.store.mlflow.file_info import Deleted
 from plat.store.mlflow.importer import file_info, import_lock
 from plat.store.mlflow.report_record import NOTE, PICTURE, LoggedReport, ReportRecord, report_tags
-from plat.store.mlflow.run_record import DAMAGED, TABLES, experiment_name
-from plat.store.mlflow.spelling import TAG_LENGTH, clean_key, cut, metric_name
-from plat.store.mlflow.uri import shown_uri
+from plat.store.mlflow.run_record import DAMAGED, experiment_name
+from plat.store.mlflow.spelling import PARAM_LENGTH, TAG_LENGTH, clean_key, cut, flatten, text
+from plat.store.mlflow.sqlite_file import check_file, has_content
+from plat.store.mlflow.stored_runs import StoredList, StoredRun, stored_runs
+from plat.store.mlflow.uri import shown_uri, sqlite_path
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -44,6 +46,7 @@ class Frames:
     tables   run_id, name, step, data (as logged), sorted by run_id, name, step
     changed  run_id -> difference from the imported run; such a run has no rows in metrics and tables
     deleted  ids of the parsed file's runs in MLflow's bin, which have no rows; empty for an experiment by name
+    older    ids of runs without an artifact, which plat 0.4 has stored; they have no rows
     """
 
     runs: DataFrame
@@ -51,6 +54,7 @@ class Frames:
     tables: DataFrame
     changed: dict[str, str] = field(default_factory=dict)
     deleted: frozenset[str] = frozenset()
+    older: frozenset[str] = frozenset()
 
 
 class Store:
@@ -73,40 +77,33 @@ class Store:
 
         params  include the columns param.<dotted key>, most of `Frames.runs`; without them this is faster
         """
-        reader = open_reader(self.uri)
-        try:
-            name = experiment if isinstance(experiment, str) else experiment.name
-            runs = sorted(reader.runs(clean_key(name), params), key=lambda run: run.mlflow_id)
-            by_id = {run.tags["plat.id"]: run for run in runs if "plat.id" in run.tags}
-            deleted: frozenset[str] = frozenset()
-            if isinstance(experiment, str):
-                axes = {plat_id: _axes(run) for plat_id, run in by_id.items()}
-            else:
-                axes = {run.id: run.axes for run in experiment.runs if run.id in by_id}
-                absent = {run.id for run in experiment.runs} - by_id.keys()
-                deleted = frozenset(reader.deleted(clean_key(name)) & absent) if absent else deleted
-            ordered = [(plat_id, by_id[plat_id]) for plat_id in sorted(axes)]
-            changed: dict[str, str] = {}
-            series: list[tuple[str, Series]] = []
-            logged: list[tuple[str, list[tuple[str, int, Any]]]] = []
-            for plat_id, run in ordered:
-                of_run = reader.series(run)
-                data = reader.artifact(run, TABLES)
-                if problem := _problem(run, of_run, data):
-                    changed[plat_id] = problem
-                    continue
-                series.append((plat_id, of_run))
-                logged.append((plat_id, _tables(run, data)))
-            runs_frame = _runs_frame(ordered, axes, changed)
-            return Frames(runs_frame, _metrics_frame(series), _tables_frame(logged), changed, deleted)
-        except (ValueError, TypeError) as error:  # for example text in place of a number
-            raise StoreError(
-                f"the store holds something that plat did not write: {error}",
-                where=shown_uri(self.uri),
-                fix="`plat doctor --fix` restores what differs from the run directories",
-            ) from error
-        finally:
-            reader.close()
+        path = sqlite_path(self.uri)
+        if path is not None:
+            check_file(path)
+        name = experiment if isinstance(experiment, str) else experiment.name
+        asked = clean_key(name)
+        listed = {run.id: run for run in stored_runs(self.home, self.uri, file=asked).values() if asked in run.files}
+        older = frozenset(run.id for run in listed.values() if run.outcome and not run.measured and not run.deleted)
+        runs = {run.id: run for run in listed.values() if run.measured and not run.deleted}
+        names: dict[str, str] = {}
+        axes: dict[str, Mapping[str, Any]] = {}
+        deleted: frozenset[str] = frozenset()
+        if not isinstance(experiment, str):
+            axes = {run.id: run.axes for run in experiment.runs if run.id in runs}
+            names = {run.id: run.name for run in experiment.runs}
+            deleted = frozenset(run.id for run in experiment.runs if run.id in listed and listed[run.id].deleted)
+            older &= names.keys()
+            runs = {plat_id: runs[plat_id] for plat_id in axes}
+        ordered = [runs[plat_id] for plat_id in sorted(runs)]
+        read = read_artifacts(self.home, self.uri, ordered)
+        whole = {plat_id: found for plat_id, found in read.items() if isinstance(found, Measured)}
+        changed = {plat_id: str(found) for plat_id, found in read.items() if not isinstance(found, Measured)}
+        if isinstance(experiment, str):
+            axes = {plat_id: found.facts["axes"] for plat_id, found in whole.items()}
+        rows = [_row(run, whole.get(run.id), names, axes.get(run.id, {}), params) for run in ordered]
+        series = [(run.id, whole[run.id].series()) for run in ordered if run.id in whole]
+        logged = [(run.id, whole[run.id].logged_tables()) for run in ordered if run.id in whole]
+        return Frames(_runs_frame(rows), _metrics_frame(series), _tables_frame(logged), changed, deleted, older)
 
     def log_report(self, experiment: Experiment, files: Mapping[str, Path], record: ReportRecord | None = None) -> str:
         """Log a report into the file's MLflow run and return the run's MLflow id.
@@ -122,11 +119,20 @@ class Store:
         values = {clean_key(key): float(value) for key, value in record.values.items()}
         claims = {clean_key(key): cut(value, TAG_LENGTH) for key, value in record.tags.items()}
         about = info.tags().get(NOTE, "")
-        with import_lock(self.home), closing(open_backend(self.home, self.uri)) as backend:
+        hashes = {name: sha256_of(path.read_bytes()) for name, path in files.items()}
+        content = (place, info.tags(), sorted(hashes.items()), sorted(values.items()), claims, record.summary)
+        digest = sha256_of(repr(content).encode(errors="replace"))
+        path = sqlite_path(self.uri)
+        if path is not None and has_content(path):
+            logged = StoredList(self.home, self.uri).reports.get(experiment.report_name, ["", ""])
+            if logged[0] == digest:
+                return logged[1]
+        with import_lock(self.home), open_writer(self.home, self.uri) as writer:
             try:
-                run = backend.file_run(place, info)
+                run = writer.file_run(place, info)
                 tags = report_tags(replace(record, tags=claims), about, run if PICTURE in files else "")
-                backend.replace_report(run, LoggedReport(files, values, tags), int(time.time() * 1000))
+                writer.replace_report(run, LoggedReport(files, values, tags), int(time.time() * 1000))
+                writer.remember_report(experiment.report_name, digest, run)
                 return run
             except Deleted as error:
                 raise StoreError(
@@ -136,36 +142,31 @@ class Store:
                 ) from error
 
 
-def _problem(run: RawRun, series: Series, data: bytes | None) -> str:
-    """Return in one line how a run differs from its digest, "" if it does not or has no digest."""
-    if TAG not in run.tags:
-        return ""
-    digest = Digest(run.tags)
-    return digest.problem_of_tags(run.tags) or digest.problem_of_metrics(series) or digest.problem_of_tables(data)
+def _row(
+    run: StoredRun, found: Measured | None, names: Mapping[str, str], axes: Mapping[str, Any], params: bool
+) -> dict[str, Any]:
+    """Return the row of a run in `Frames.runs`; `found` is None for a run that was changed in the store."""
+    tags: dict[str, str] = dict(found.facts["tags"]) if found else {}
+    row = {
+        "run_id": run.id,
+        "name": tags.get("plat.name", names.get(run.id, run.id)),
+        "mlflow_id": run.mlflow_id,
+        "outcome": tags.get("plat.outcome") if found else DAMAGED,
+        "attempt": int(tags.get("plat.attempt", 0)),
+    }
+    row |= {f"axis.{axis}": value for axis, value in axes.items()}
+    if params and found:
+        config = parse_yaml(found.facts["run"].get("config") or "{}")
+        flat = flatten(config if isinstance(config, dict) else {})
+        row |= {f"param.{clean_key(key)}": cut(masked(text(value)), PARAM_LENGTH) for key, value in flat.items()}
+    return row | {f"tag.{key}": value for key, value in (tags | {f"plat.in.{file}": "1" for file in run.files}).items()}
 
 
-def _runs_frame(
-    runs: list[tuple[str, RawRun]], axes: Mapping[str, Mapping[str, Any]], changed: Collection[str]
-) -> DataFrame:
+def _runs_frame(rows: list[dict[str, Any]]) -> DataFrame:
     import pandas as pd
 
-    rows: list[dict[str, Any]] = []
-    for plat_id, run in runs:
-        tags = run.tags
-        row = {
-            "run_id": plat_id,
-            "name": tags.get("plat.name", run.name),
-            "mlflow_id": run.mlflow_id,
-            "outcome": DAMAGED if plat_id in changed else tags.get("plat.outcome"),
-            "attempt": int(tags.get("plat.attempt", 0)),
-        }
-        row |= {f"axis.{axis}": value for axis, value in axes[plat_id].items()}
-        row |= {f"param.{key}": value for key, value in run.params.items()}
-        row |= {f"tag.{key}": value for key, value in tags.items()}
-        rows.append(row)
-    rest = {key for row in rows for key in row} - set(RUN_COLUMNS)
     order = {"axis": 0, "para": 1, "tag.": 2}
-    rest = {key for key in rest if not is_digest(key.removeprefix("tag."))}
+    rest = {key for row in rows for key in row} - set(RUN_COLUMNS)
     columns = [*RUN_COLUMNS, *sorted(rest, key=lambda key: (order[key[:4]], key))]
     data = {column: pd.Series([row.get(column) for row in rows], dtype=object) for column in columns}
     data["attempt"] = data["attempt"].astype("int64")
@@ -180,9 +181,9 @@ def _metrics_frame(series: list[tuple[str, Series]]) -> DataFrame:
     import pandas as pd
 
     counts = [count for _, of_run in series for count in of_run.counts]
-    keys = np.array([metric_name(key) for _, of_run in series for key in of_run.keys], dtype=object)
+    keys = np.array([key for _, of_run in series for key in of_run.keys], dtype=object)
     ids = np.array([plat_id for plat_id, of_run in series for _ in of_run.keys], dtype=object)
-    frame = pd.DataFrame(
+    return pd.DataFrame(
         {
             "run_id": np.repeat(ids, counts),
             "key": np.repeat(keys, counts),
@@ -190,39 +191,6 @@ def _metrics_frame(series: list[tuple[str, Series]]) -> DataFrame:
             "value": np.concatenate([np.zeros(0), *(of_run.values for _, of_run in series)]),
         },
         copy=False,
-    )
-    is_sorted = all(list(of_run.keys) == [metric_name(key) for key in of_run.keys] for _, of_run in series)
-    return frame if is_sorted else frame.sort_values(["run_id", "key"], kind="stable", ignore_index=True)
-
-
-def _axes(run: RawRun) -> dict[str, Any]:
-    """Return the stored axis values of a run; raises StoreError if they are not a mapping."""
-    try:
-        axes = json.loads(run.tags.get("plat.axes", "{}"))
-    except ValueError as error:
-        raise _damaged(run, "the tag plat.axes") from error
-    if not isinstance(axes, dict):
-        raise _damaged(run, "the tag plat.axes")
-    return axes
-
-
-def _tables(run: RawRun, data: bytes | None) -> list[tuple[str, int, Any]]:
-    """Return (name, step, data) of every table of a run, sorted; raises StoreError if a line cannot be read."""
-    rows = []
-    for number, line in enumerate((data or b"").splitlines(), start=1):
-        try:
-            row = json.loads(line)
-            rows.append((str(row["name"]), int(row["step"]), row["data"]))
-        except (ValueError, KeyError, TypeError) as error:
-            raise _damaged(run, f"line {number} of its {TABLES}") from error
-    return sorted(rows, key=lambda row: row[:2])
-
-
-def _damaged(run: RawRun, what: str) -> StoreError:
-    return StoreError(
-        f"{what} cannot be read, in the stored run {run.tags.get('plat.name', run.name)}",
-        where=f"{run.artifacts}/{TABLES}" if TABLES in what else f"MLflow run {run.mlflow_id}",
-        fix="`plat doctor --deep --fix` restores it from the run's directory",
     )
 
 

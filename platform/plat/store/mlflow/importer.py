@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from plat.errors import StoreError
-from plat.store.disk.durable import locked
+from plat.store.disk.durable import locked, to_checked_json, write
 from plat.store.home import Home
-from plat.store.mlflow.backend import SIGNATURE, Backend, Deleted, DeletedExperiment, FileInfo, Known, Stored
-from plat.store.mlflow.connect import open_backend
-from plat.store.mlflow.digest import is_changed_in_store
-from plat.store.mlflow.relocation import is_moved
-from plat.store.mlflow.run_record import DAMAGED, RunRecord, has_begun, read_record, signature, without_history
+from plat.store.measured import Measured, conflict, decode
+from plat.store.mlflow.artifacts import read_artifact
+from plat.store.mlflow.connect import open_writer
+from plat.store.mlflow.file_info import Deleted, DeletedExperiment, FileInfo
+from plat.store.mlflow.run_record import RunRecord, has_begun, read_record, signature, without_history
 from plat.store.mlflow.spelling import clean_key
-from plat.store.mlflow.sqlite_connection import connect_readonly, has_content
-from plat.store.mlflow.sqlite_rows import read_known
-from plat.store.mlflow.store_errors import KEPT, store_errors
+from plat.store.mlflow.store_errors import KEPT
+from plat.store.mlflow.store_writer import StoreWriter
+from plat.store.mlflow.stored_runs import SIGNATURE, StoredRun, stored_runs
 from plat.store.mlflow.uri import gc_command, sqlite_path
+from plat.store.run_directory.description import MEASURED
 from plat.store.run_directory.own_files import Damage
 from plat.store.run_directory.paths import RunPaths
-from plat.store.run_directory.run_files import meta_damage
+from plat.store.run_directory.run_files import meta_damage, read_result
 from plat.units import are, counted
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class ImportReport:
     deleted: list[str] = field(default_factory=list)  # in MLflow's bin, left there
     in_bin: list[str] = field(default_factory=list)  # MLflow ids of the deleted runs
     differing: list[str] = field(default_factory=list)  # redone with other values; the stored values are kept
-    changed: list[str] = field(default_factory=list)  # changed in the store since the import; left unchanged
+    restored: dict[str, str] = field(default_factory=dict)  # written again -> what was wrong with it in the store
     unreadable: list[str] = field(default_factory=list)  # meta.json or config.yaml is missing or damaged
     damaged: dict[str, Damage] = field(default_factory=dict)  # run id -> problem of its history (file and line)
 
@@ -69,11 +70,6 @@ class ImportReport:
                 "`plat sync` prints the next command)",
             ),
             (
-                self.changed,
-                "changed in MLflow since the import (`plat doctor --fix` restores a SQLite store from the run "
-                "directories; on a server, delete them in MLflow; then `plat sync` prints the next command)",
-            ),
-            (
                 self.unreadable,
                 "without a readable meta.json and config.yaml, not imported (`plat sweep` of the experiment file "
                 "writes them again)",
@@ -87,6 +83,10 @@ class ImportReport:
             f"run {run} is damaged: {problem} ({problem.fix}; what MLflow already holds stays)"
             for run, problem in list(self.damaged.items())[:5]
         ]
+        if self.restored:
+            runs, first = f"{counted(len(self.restored), 'run')} changed in the store", next(iter(self.restored))
+            named = ", ".join([*self.restored][:5])
+            lines.append(f"{runs} (e.g. {self.restored[first]}), imported anew from the home: {named}")
         unnamed = len(self.damaged) - 5
         return lines + ([f"and {unnamed} more {are(unnamed)} damaged"] if unnamed > 0 else [])
 
@@ -104,26 +104,30 @@ def import_runs(
     timeout: float | None = None,
     *,
     follow: Follow = as_they_are,
+    again: bool = False,
+    curves: bool | None = None,
 ) -> ImportReport:
     """Import these run directories (default: all of the home) into the store at `uri`.
 
     experiments  parsed files: their runs are tagged with them, and the MLflow run of each file gets its title
     timeout      seconds to wait for another importer and for another writer of a SQLite store; None: the defaults
     follow       iterates over the runs and may show progress
+    again        also write runs that the store has already, for example because their artifacts were edited
+    curves       mirror the steps of metrics in MLflow's tables; None: except those of other tools (`RunRecord.foreign`)
 
     - Importing twice, in any order, from several processes or after a kill gives the result of one import. The first
-      value of a (run, key, step) wins.
+      values of a done run win.
     - Raises StoreError if the store cannot be used, HomeError as `import_lock`. The run directories stay complete, and
       the next import catches up, even if the whole store was removed.
     - Runs deleted by the user in MLflow stay deleted and are reported. After a restore in MLflow the next import
       updates them; after `mlflow gc` it imports existing directories afresh. An archived run that is done again is
       imported as a new MLflow run.
-    - Runs redone with other values and runs changed in the store are left unchanged and reported.
+    - Runs redone with other values are left unchanged and reported.
     - Runs that have not begun (queued by a scheduler) are skipped.
     - A damaged run that the store does not have in full is stored without its history. If it is done, its outcome in
       the store is "damaged". Every import reports it until it is fixed.
-    - A done run gets a digest (`plat.store.mlflow.digest`), by which a reader detects later changes in the store.
-    - If nothing has changed, an import into a SQLite store reads one fingerprint per run and takes no lock.
+    - The hash of the artifact of a done run is written into its result.json.
+    - If nothing has changed, an import into a SQLite store takes no lock and does not load MLflow.
     """
     home.checked()
     if runs is None:
@@ -135,14 +139,14 @@ def import_runs(
         for run in experiment.runs:
             wanted.setdefault(run.id, []).append(clean_key(experiment.name))
     report = ImportReport(uri)
-    path = sqlite_path(uri)
-    may_write = os.access(home.root, os.W_OK) and (path is None or not path.exists() or os.access(path, os.W_OK))
-    changed = _changed(folders, wanted, _peek(uri, timeout), report, digests=may_write)
-    if not changed and not is_moved(uri):
+    changed = list(folders)
+    if sqlite_path(uri) is not None:  # a server is asked under the lock
+        changed = _changed(folders, wanted, stored_runs(home, uri), report, again)
+    if not changed:
         return report
     files = {clean_key(experiment.name): file_info(experiment) for experiment in experiments}
-    with import_lock(home, timeout), closing(open_backend(home, uri, timeout)) as backend:
-        _import(backend, changed, wanted, files, report, follow)
+    with import_lock(home, timeout), open_writer(home, uri, timeout) as writer:
+        _Import(home, uri, writer, wanted, files, report, again, curves).run(changed, follow)
     return report
 
 
@@ -168,26 +172,14 @@ def file_info(experiment: Experiment) -> FileInfo:
     return FileInfo(clean_key(experiment.name), experiment.title, experiment.source, experiment.paper)
 
 
-def _peek(uri: str, timeout: float | None = None) -> dict[str, Known]:
-    """Return the runs known to a SQLite store, read without a lock; {} for other stores, which are read under it."""
-    path = sqlite_path(uri)
-    if path is None or not has_content(path):
-        return {}
-    with store_errors(uri), closing(connect_readonly(path, timeout)) as connection:
-        return read_known(connection)
-
-
 def _changed(
     folders: Iterable[str],
     wanted: Mapping[str, list[str]],
-    known: Mapping[str, Known],
+    known: Mapping[str, StoredRun],
     report: ImportReport,
-    *,
-    digests: bool = True,
+    again: bool,
 ) -> list[str]:
-    """Return the run directories that differ from the store; report the others.
-
-    With `digests`, a stored done run that has lost its digest counts as different: it is written again."""
+    """Return the run directories that differ from the store; report the others."""
     changed = []
     for folder in folders:
         run_id = os.path.basename(folder)
@@ -201,9 +193,10 @@ def _changed(
             report.in_bin.append(have.mlflow_id)
         elif (
             have
+            and not again
+            and have.measured
             and have.signature == mark
-            and (have.has_digest or not (digests and have.whole))
-            and have.files.issuperset(wanted.get(run_id, ()))
+            and set(have.files).issuperset(wanted.get(run_id, ()))
         ):
             report.unchanged += 1
         else:
@@ -211,65 +204,107 @@ def _changed(
     return changed
 
 
-def _import(
-    backend: Backend,
-    folders: Sequence[str],
-    wanted: Mapping[str, list[str]],
-    files: Mapping[str, FileInfo],
-    report: ImportReport,
-    follow: Follow,
-) -> None:
-    known = backend.known([os.path.basename(folder) for folder in folders])
-    backend.drop_twins()
-    touched: dict[tuple[str, str], str | None] = {}  # (MLflow experiment, file) -> MLflow id of the file's run
-    # compared again under the lock: another importer may have been faster
-    for folder in follow(_changed(folders, wanted, known, report), "copying runs into the store"):
-        run = RunPaths(Path(folder))
-        record = read_record(run, wanted.get(run.id, ()))
+@dataclass
+class _Import:
+    """One import into an open store."""
+
+    home: Home
+    uri: str
+    writer: StoreWriter
+    wanted: Mapping[str, list[str]]
+    files: Mapping[str, FileInfo]
+    report: ImportReport
+    again: bool
+    curves: bool | None
+    # (MLflow experiment, file) -> MLflow id of the file's run
+    touched: dict[tuple[str, str], str | None] = field(default_factory=dict)
+
+    def run(self, folders: Sequence[str], follow: Follow) -> None:
+        known = self.writer.known([os.path.basename(folder) for folder in folders])
+        self.writer.drop_twins()
+        # compared again under the lock: another importer may have been faster
+        changed = _changed(folders, self.wanted, known, self.report, self.again)
+        for folder in follow(changed, "copying runs into the store"):
+            self._import(RunPaths(Path(folder)), known.get(os.path.basename(folder)))
+        for (experiment, file), own in self.touched.items():
+            if own is not None:
+                self.writer.settle(experiment, file)
+
+    def _import(self, run: RunPaths, have: StoredRun | None) -> None:
+        """Import one run, and note in the report what became of it."""
+        record = read_record(run, self.wanted.get(run.id, ()))
         if record is None:
             if (damage := meta_damage(run)) and damage.foreign:
-                report.damaged[run.id] = damage
+                self.report.damaged[run.id] = damage
             else:
-                report.unreadable.append(run.id)
-            continue
-        have = known.get(run.id)
+                self.report.unreadable.append(run.id)
+            return
         if record.damage:
-            report.damaged[run.id] = record.damage
-            if have and have.whole:
-                if have.files.issuperset(record.files):
-                    continue
-                record = _as_stored(record, backend.stored(have))
-            else:
-                record = without_history(record)
+            self.report.damaged[run.id] = record.damage
         try:
-            for file in record.files:
-                if (record.experiment, file) not in touched:
-                    touched[record.experiment, file] = _file_run(backend, record, files.get(file, FileInfo(file)))
-            done = backend.write(record, have)
-            if not done:
-                is_changed = have is not None and is_changed_in_store(record, backend.stored(have).tags)
-                (report.changed if is_changed else report.differing).append(run.id)
-            elif run.id not in report.damaged:
-                report.imported.append(run.id)
+            self._touch(record)
+            if have and have.whole and (record.damage or not record.done):
+                self.writer.tag(have, _asking(record))  # what the store has of a done run stays
+                return
+            if record.damage:
+                record = without_history(record)
+            elif record.done:
+                record.signature = _note_hash(run, record)
+            curves = not record.foreign if self.curves is None else self.curves
+            while record.damage or not (have and have.measured) or self._is_to_be_written(record, have):
+                found = self.writer.write(record, have, curves=curves)
+                if found is None:
+                    if run.id not in self.report.damaged:
+                        self.report.imported.append(run.id)
+                    return
+                have = found
         except Deleted:
-            report.deleted.append(run.id)
-    for (experiment, file), own in touched.items():
-        if own is not None:
-            backend.settle(experiment, file)
+            self.report.deleted.append(run.id)
+
+    def _is_to_be_written(self, record: RunRecord, have: StoredRun) -> bool:
+        """Return False if the store keeps what it has of a run; report a run that was redone with other values."""
+        if have.measured == record.sha256 and not self.again:
+            return True  # its tags, for example the files that ask for it
+        stored = read_artifact(self.home, self.uri, have)
+        if not isinstance(stored, Measured):
+            if have.whole:
+                self.report.restored[record.id] = str(stored)
+            return True
+        if conflict(decode(record.measured), stored):
+            self.report.differing.append(record.id)
+            return False
+        if have.measured == record.sha256 or not have.whole:
+            return True
+        self.writer.tag(have, {**_asking(record), SIGNATURE: record.signature})  # the first values stay
+        self.report.imported.append(record.id)
+        return False
+
+    def _touch(self, record: RunRecord) -> None:
+        """Create or update the MLflow runs of the files that ask for a run."""
+        for file in record.files:
+            if (record.experiment, file) not in self.touched:
+                own = _file_run(self.writer, record, self.files.get(file, FileInfo(file)))
+                self.touched[record.experiment, file] = own
 
 
-def _as_stored(record: RunRecord, stored: Stored) -> RunRecord:
-    """Return the record of a run that is damaged here and complete in the store: the stored content, plus the tags of
-    the files that ask for the run."""
-    kept = {key: value for key, value in stored.tags.items() if key.startswith("plat.") and key != SIGNATURE}
-    asking = {key: value for key, value in record.tags.items() if key.startswith("plat.in.")}
-    return replace(record, signature=DAMAGED, status="FINISHED", tags=kept | asking, points=[], params={}, artifacts={})
+def _asking(record: RunRecord) -> dict[str, str]:
+    """Return the tags that name the files and searches that ask for a run."""
+    return {key: value for key, value in record.tags.items() if key.startswith(("plat.in.", "plat.study."))}
 
 
-def _file_run(backend: Backend, record: RunRecord, file: FileInfo) -> str | None:
+def _note_hash(run: RunPaths, record: RunRecord) -> str:
+    """Write the hash of its artifact into the result.json of a done run; return the signature of the directory then."""
+    result = read_result(run)
+    if result is not None and result.get(MEASURED) != record.sha256:
+        with suppress(OSError):  # a read-only home
+            write(run.result, to_checked_json({**result, MEASURED: record.sha256}))
+    return signature(str(run.root)) or record.signature
+
+
+def _file_run(writer: StoreWriter, record: RunRecord, file: FileInfo) -> str | None:
     """Return the MLflow id of the file's run, None if the user deleted it."""
     try:
-        return backend.file_run(record.experiment, file)
+        return writer.file_run(record.experiment, file)
     except DeletedExperiment:
         raise
     except Deleted:

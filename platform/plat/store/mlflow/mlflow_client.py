@@ -6,9 +6,11 @@ import logging
 import os
 import socket
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from plat.store.mlflow.sqlite_file import read_only_uri
 from plat.store.mlflow.store_errors import store_errors
 from plat.store.mlflow.uri import sqlite_path
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
+_INODES: dict[str, list[int]] = {}  # path of a SQLite file -> inodes of the files that this process has seen there
 DATABASE_PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
 QUIET = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -50,7 +53,20 @@ def mlflow_client(uri: str) -> MlflowClient:
             socket.create_connection((parts.hostname, parts.port or port), timeout=10).close()
         from mlflow import MlflowClient
 
-        return MlflowClient(uri)
+        path = sqlite_path(uri)
+        return MlflowClient(uri if path is None or not path.exists() else read_only_uri(path) or _own_uri(path))
+
+
+def _own_uri(path: Path) -> str:
+    """Return a URI of a SQLite file that this process has used for no earlier file at this path.
+
+    MLflow keeps the connections of a URI, and would go on to write into a file that was deleted or replaced.
+    """
+    inodes = _INODES.setdefault(str(path), [])
+    inode = path.stat().st_ino
+    if inode not in inodes:
+        inodes.append(inode)
+    return f"sqlite:///{path.parent}/{'./' * inodes.index(inode)}{path.name}"
 
 
 def plat_id(uri: str, mlflow_id: str) -> str | None:

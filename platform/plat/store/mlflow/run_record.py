@@ -1,24 +1,26 @@
 """Read from a run directory the record that MLflow should hold of the run.
 
 A record depends only on the run directory and on the files that ask for the run. Times come from the spool, never from
-the clock, so that a repeated import gives the same record. It has only the durable history (`run_history`).
+the clock, so that a repeated import gives the same record. It has only the durable history (`run_history`), whole in
+the artifact (`plat.store.measured`) and thinned in the mirror that MLflow's tables hold.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from plat.characters import masked
 from plat.errors import HomeError
 from plat.plain_files import read_bytes
+from plat.store.measured import encode, sha256_of
 from plat.store.mlflow.run_tags import code_tags, identity_tags, result_tags, status_of
 from plat.store.mlflow.spelling import (
     PARAM_LENGTH,
@@ -27,21 +29,21 @@ from plat.store.mlflow.spelling import (
     cut,
     flatten,
     metric_key,
-    metric_name,
     millis,
     text,
 )
 from plat.store.run_directory import run_files
 from plat.store.run_directory.damage import damage
-from plat.store.run_directory.history import run_history
+from plat.store.run_directory.description import describe
+from plat.store.run_directory.history import Metric, Table, run_history
 from plat.store.run_directory.own_files import Damage
 from plat.store.run_directory.paths import AttemptPaths, RunPaths
 from plat.words.outcomes import is_result
 
-FORMAT = 2  # raise it when records change: every run is then compared with the store again
-TABLES = "tables.jsonl"
+FORMAT = 3  # raise it when records change: every run is then compared with the store again
 DAMAGED = "damaged"  # outcome of a done run whose history is incomplete
-NOT_COMPARED = ("time/", "mem/")  # may differ between two executions of one run
+MOST_MIRRORED = 600  # values of a run that MLflow's tables mirror, unless it has more metrics: its page draws fewer
+FOREIGN = "recorded"  # trainer of runs that other tools have made: only their last values are mirrored
 
 
 class Point(NamedTuple):
@@ -67,13 +69,49 @@ class RunRecord:
     end: int | None
     params: dict[str, str] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
-    points: list[Point] = field(default_factory=list)  # by step, then key
-    artifacts: dict[str, bytes] = field(default_factory=dict)
+    metrics: list[Metric] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+    files_to_log: dict[str, bytes] = field(default_factory=dict)  # artifacts for people: config.yaml, code.txt
+    axes: dict[str, Any] = field(default_factory=dict)
+    about: dict[str, Any] = field(default_factory=dict)  # `plat.store.run_directory.description` of it
     damage: Damage | None = None  # of the config or the history
 
     @property
     def done(self) -> bool:
         return self.status == "FINISHED"
+
+    @property
+    def foreign(self) -> bool:
+        """Return True for a run of another tool."""
+        return str(self.about.get("meta", {}).get("trainer")) == FOREIGN
+
+    @cached_property
+    def measured(self) -> bytes:
+        """The content of the run's artifact."""
+        tags = {key: value for key, value in self.tags.items() if not key.startswith(("plat.in.", "plat.study."))}
+        facts = {"tags": tags, "axes": self.axes, "status": self.status, "run": self.about}
+        return encode(facts, self.metrics, self.tables)
+
+    @cached_property
+    def sha256(self) -> str:
+        """The hash of the run's artifact."""
+        return sha256_of(self.measured)
+
+    def mirror(self, curves: bool = True) -> list[Point]:
+        """Return the values for MLflow's tables, by metric and step; without `curves`, the last value of each metric.
+
+        Long curves are thinned evenly to MOST_MIRRORED values in all; the last value of each metric is always there.
+        """
+        by_key: dict[str, list[Metric]] = {}
+        for row in sorted(self.metrics):
+            by_key.setdefault(metric_key(row.key), []).append(row)
+        share = max(1, MOST_MIRRORED // max(1, len(by_key))) if curves else 1
+        points = []
+        for key, rows in by_key.items():
+            last, kept = len(rows) - 1, min(share, len(rows))
+            places = [last] if kept == 1 else [number * last // (kept - 1) for number in range(kept)]
+            points += [Point(key, rows[at].step, float(rows[at].value), millis(rows[at].time) or 0) for at in places]
+        return points
 
 
 def experiment_name(paper: str | None, file: str | None, scale: str | None) -> str:
@@ -127,13 +165,14 @@ def read_record(paths: RunPaths, wanted_by: Sequence[str] = ()) -> RunRecord | N
     files = list(dict.fromkeys(clean_key(name) for name in [*meta.get("experiments", []), *wanted_by]))
     wrong_config = run_files.config_damage(meta, config)
     trusted = {} if wrong_config else config
-    points, tables, wrong_history = _history(paths)
+    metrics, tables = run_history(paths)
+    wrong_history = damage(paths, metrics, tables)
     result = run_files.read_result(paths)
     attempts = paths.attempts()
     ended = _ended(result, attempts)
     status = status_of(str(ended.get("outcome", "")))
     end = None if status == "RUNNING" else millis(ended.get("time"))
-    times = [millis(meta.get("created")), *(point.time for point in points[:1]), end]
+    times = [millis(meta.get("created")), *(millis(row.time) for row in metrics[:1]), end]
     started = [run_files.read_attempt_meta(attempt) for attempt in attempts]
     newest = started[-1] if started else {}
     number = (result or {}).get("attempt") or (attempts[-1].number if attempts else 0)
@@ -156,8 +195,11 @@ def read_record(paths: RunPaths, wanted_by: Sequence[str] = ()) -> RunRecord | N
         end=end,
         params={clean_key(key): cut(masked(text(value)), PARAM_LENGTH) for key, value in flatten(trusted).items()},
         tags={clean_key(key): cut(value, TAG_LENGTH) for key, value in tags.items()},
-        points=points,
-        artifacts=_artifacts(paths, tables, with_config=not wrong_config),
+        metrics=metrics,
+        tables=tables,
+        files_to_log=_files(paths, with_config=not wrong_config),
+        axes=dict(meta.get("axes") or {}),
+        about=_about(paths, meta),
         damage=wrong_config or wrong_history,
     )
 
@@ -170,27 +212,23 @@ def _ended(result: dict[str, Any] | None, attempts: Sequence[AttemptPaths]) -> d
     return {} if is_result(str(ended.get("outcome", ""))) else ended  # only result.json makes a run done
 
 
-def _artifacts(paths: RunPaths, tables: Sequence[dict[str, Any]], *, with_config: bool) -> dict[str, bytes]:
-    """Return name -> content of the files to store with a run: config, code, and its tables as JSON lines."""
-    files = [*([paths.config] if with_config else []), paths.code]
-    artifacts = {}
-    for path in files:
+def _about(paths: RunPaths, meta: dict[str, Any]) -> dict[str, Any]:
+    """Return the description of a run without the files and searches that ask for it, of which more may come."""
+    try:
+        about = describe(paths, meta)
+    except (OSError, ValueError):  # the damage is told by `damage`
+        return {"meta": dict(meta)}
+    about["meta"] = {key: value for key, value in about["meta"].items() if key not in ("experiments", "studies")}
+    return about
+
+
+def _files(paths: RunPaths, *, with_config: bool) -> dict[str, bytes]:
+    """Return name -> content of the files that are logged for people to see: config and code."""
+    files = {}
+    for path in [*([paths.config] if with_config else []), paths.code]:
         with suppress(OSError):  # a file that cannot be read is left out, so that the rest of the run is still stored
-            artifacts[path.name] = read_bytes(path)
-    if tables:
-        artifacts[TABLES] = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in tables).encode()
-    return artifacts
-
-
-def as_stored(record: RunRecord, stored: Collection[str]) -> RunRecord:
-    """Return the record with metrics spelt as in plat 0.4, where the stored run has such names and not those of now."""
-    old = {point.key: clean_key(metric_name(point.key)) for point in record.points}
-    if not any(key not in stored and name in stored for key, name in old.items()):
-        return record
-    points: dict[tuple[str, int], Point] = {}
-    for point in record.points:
-        points.setdefault((old[point.key], point.step), point._replace(key=old[point.key]))
-    return replace(record, points=list(points.values()))
+            files[path.name] = read_bytes(path)
+    return files
 
 
 def without_history(record: RunRecord) -> RunRecord:
@@ -198,22 +236,8 @@ def without_history(record: RunRecord) -> RunRecord:
 
     Its signature matches no run directory, so that every import compares and reports the run again.
     """
-    files = {name: data for name, data in record.artifacts.items() if name != TABLES}
-    kept = replace(record, signature=DAMAGED, points=[], artifacts=files)
+    kept = replace(record, signature=DAMAGED, metrics=[], tables=[])
     if not record.done:
         return kept
     tags = record.tags | {"plat.outcome": DAMAGED, "plat.reason": cut(str(record.damage), TAG_LENGTH)}
     return replace(kept, status="FAILED", tags=tags)
-
-
-def _history(paths: RunPaths) -> tuple[list[Point], list[dict[str, Any]], Damage | None]:
-    """Return (metrics by step and key, tables, damage or None) of a run; the first value wins."""
-    metrics, tables = run_history(paths)
-    first: dict[tuple[str, int], Point] = {}
-    names: dict[str, str] = {}
-    for row in metrics:
-        key = names.get(row.key) or names.setdefault(row.key, metric_key(row.key))
-        first.setdefault((key, row.step), Point(key, row.step, float(row.value), millis(row.time) or 0))
-    points = sorted(first.values(), key=lambda point: (point.step, point.key))
-    rows = [{"name": row.name, "step": row.step, "data": row.data} for row in tables]
-    return points, rows, damage(paths, metrics, tables)

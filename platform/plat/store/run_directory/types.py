@@ -147,6 +147,7 @@ RESULT = {
     "attempts": Type("a list of attempt numbers", _is_list_of(is_attempt_number)),
     "events": Type("numbers of events by attempt", _are_event_counts),
     "iterations": _or_nothing(INTEGER),
+    "measured": TEXT,
 }
 OUTCOME = {**ENDED, "run": TEXT, "events": _or_nothing(INTEGER), "error": _or_nothing(TEXT)}
 ATTEMPT_META = {

@@ -18,9 +18,8 @@ from plat.app import importing
 from plat.cli.verbs import claims, doctor, report, sync
 from plat.errors import HomeError, StoreError
 from plat.store.home import Home
-from plat.store.mlflow import sqlite_connection, sqlite_creation
+from plat.store.mlflow import sqlite_file
 from plat.store.mlflow.connect import check_store
-from plat.store.mlflow.frames import Store
 from plat.store.mlflow.importer import import_lock, import_runs
 
 
@@ -66,22 +65,6 @@ def test_an_archive_is_read_by_somebody_who_may_not_write(filled, folder_mode):
     assert done.stdout.split() == ["1", "36"] * 2, done.stderr
 
 
-def test_a_log_that_cannot_be_read_is_not_ignored(filled, monkeypatch):
-    """What lies in the log beside the file would be missing from what is read: an error, not fewer runs."""
-    path = filled[0].database
-    (path.with_name(path.name + "-wal")).write_bytes(b"x" * 100)
-    opened = sqlite_connection._try_readonly
-
-    def refused(path, how, timeout):
-        if not how:
-            raise sqlite3.OperationalError("unable to open database file")
-        return opened(path, how, timeout)
-
-    monkeypatch.setattr(sqlite_connection, "_try_readonly", refused)
-    with pytest.raises(StoreError, match="cannot be written or opened"):
-        Store(filled[0].store_uri(), filled[0]).load("table4")
-
-
 def test_results_of_an_archive_are_shown_with_a_warning(filled, recipe, monkeypatch, caplog):
     home, file = filled
     recipe(2).write(home)
@@ -108,7 +91,7 @@ def test_an_impatient_import(filled, recipe):
         import_runs(home, home.store_uri(), timeout=0.1)
     with import_lock(home), pytest.raises(StoreError, match="another import"):
         import_runs(home, home.store_uri(), timeout=0.1)
-    assert time.monotonic() - started < sqlite_connection.BUSY_SECONDS
+    assert time.monotonic() - started < sqlite_file.BUSY_SECONDS
     assert doctor.check_store(home, home.store_uri()).level == "warning"
     holder.execute("ROLLBACK")
     assert import_runs(home, home.store_uri(), timeout=0.1).imported == [recipe(2).id]
@@ -149,15 +132,6 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path):
     assert sorted(path.name for path in home.iterdir()) == ["cache", "runs"]
 
 
-def test_the_cause_of_a_store_that_could_not_be_made():
-    output = "Traceback ...\nsqlalchemy.exc.OperationalError: (sqlite3.OperationalError) disk I/O error\n"
-    output += "[SQL: CREATE TABLE x]\n(Background on this error at: https://sqlalche.me/e/20/e3q8)\n"
-    assert (
-        sqlite_creation._cause(output) == "sqlalchemy.exc.OperationalError: (sqlite3.OperationalError) disk I/O error"
-    )
-    assert sqlite_creation._cause("Killed\n") == "Killed" and sqlite_creation._cause("") == ""
-
-
 def test_sync_asks_the_store_and_makes_no_home(home, tmp_path):
     with pytest.raises(HomeError, match="no home"):
         sync.sync([], home=tmp_path / "nowhere")
@@ -175,7 +149,7 @@ def test_stores_that_cannot_be_used(home, uri):
 
 
 @pytest.mark.parametrize(
-    "damage, says", [("newer", "newer MLflow"), ("nonsense", "damaged"), ("folder", "is a folder")]
+    "damage, says", [("newer", "another MLflow"), ("nonsense", "damaged"), ("folder", "is a folder")]
 )
 def test_the_doctor_sees_what_other_verbs_refuse(home, damage, says):
     assert doctor.check_store(home, home.store_uri()).level == "ok"

@@ -10,13 +10,13 @@ import sqlite3
 import pytest
 
 from plat.errors import StoreError
-from plat.store.mlflow import importer, sqlite_connection
+from plat.store.mlflow import importer, sqlite_file
 from plat.store.mlflow.importer import import_runs
 
 
 def test_a_locked_store_loses_nothing(home, recipe, monkeypatch):
     recipe(1).write(home)
-    monkeypatch.setattr(sqlite_connection, "BUSY_SECONDS", 0.1)
+    monkeypatch.setattr(sqlite_file, "BUSY_SECONDS", 0.1)
     holder = sqlite3.connect(home.database, isolation_level=None)
     holder.execute("BEGIN EXCLUSIVE")
     with pytest.raises(StoreError, match="locked") as error:
@@ -47,7 +47,11 @@ def test_on_a_file_system_without_locks_one_importer_excludes_another_as_well(ho
 
 @pytest.mark.parametrize(
     "revision, message",
-    [("ffffffffffff", "newer MLflow"), ("0584bdc529eb", "older MLflow"), (None, "table runs is gone")],
+    [
+        ("ffffffffffff", "another MLflow version"),
+        ("0584bdc529eb", "another MLflow version"),
+        (None, "table runs is gone"),
+    ],
 )
 def test_a_store_of_another_version(home, recipe, revision, message):
     recipe(1).write(home)

@@ -11,8 +11,7 @@ from mlflow_server import MlflowServer
 from store_dump import dump
 
 from plat.app.deep_check import check_results
-from plat.store.mlflow.connect import open_backend
-from plat.store.mlflow.deletion import remove_twins, twins
+from plat.store.mlflow.deletion import twins
 from plat.store.mlflow.importer import import_runs
 from plat.store.mlflow.mlflow_client import mlflow_client
 
@@ -22,17 +21,16 @@ EACH_ROUND = 3  # new runs
 
 @contextmanager
 def sqlite_file(folder):
-    yield f"sqlite:///{folder / 'shared.db'}", f"sqlite:///{folder / 'shared.db'}"
+    yield f"sqlite:///{folder / 'shared.db'}"
 
 
 @contextmanager
 def server(folder):
-    """The store's URI, and that of the file behind it."""
     database = f"sqlite:///{folder / 'shared.db'}"
     running = MlflowServer(folder, database)
     running.start()
     try:
-        yield running.url, database
+        yield running.url
     finally:
         running.end()
 
@@ -40,7 +38,7 @@ def server(folder):
 def hold(make_home, recipe, tmp_path, store, rounds, within):
     """Import some runs in each round, and hold the store against an undisturbed one. The number of twins."""
     rng, alone = random.Random(7), make_home("alone")
-    with store(tmp_path) as (uri, database):
+    with store(tmp_path) as uri:
         for number in range(rounds):
             for item in range(EACH_ROUND):
                 recipe(number * EACH_ROUND + item, kills=[(6, 4)]).write(alone)
@@ -53,8 +51,6 @@ def hold(make_home, recipe, tmp_path, store, rounds, within):
         found = twins(homes[0], uri)
         said = [finding.says for finding in check_results(homes[0], uri, fix=False)]
         assert any(f"{len(found)} twin" in line for line in said) == bool(found)
-        remove_twins(homes[0], database, found)
-        assert twins(homes[0], uri) == [] and dump(uri) == dump(alone.store_uri())
     return len(found)
 
 
@@ -70,8 +66,8 @@ def test_eight_importers_and_twenty_rounds(make_home, recipe, tmp_path, store):
 
 def test_what_killed_importers_left_twice_is_put_into_the_bin(make_home, recipe, monkeypatch):
     """Both had created the run, and were killed before either looked for the other's."""
-    monkeypatch.setattr("plat.store.mlflow.connect.DIRECT_SCHEMAS", frozenset())  # as on a server
-    monkeypatch.setattr("plat.store.mlflow.importer._peek", lambda *_: {})
+    for module in ("connect", "importer", "store_writer", "stored_runs", "deletion"):  # as on a server
+        monkeypatch.setattr(f"plat.store.mlflow.{module}.sqlite_path", lambda uri: None)
     home, item = make_home(), recipe(1)
     item.write(home)
     uri = home.store_uri()
@@ -87,26 +83,4 @@ def test_what_killed_importers_left_twice_is_put_into_the_bin(make_home, recipe,
     active, unexplained = stages(uri)
     assert set(active.values()) == {1} and len(active) == 3 and unexplained == []
     assert client.get_run(stored.info.run_id).info.lifecycle_stage == "active"
-    backend = open_backend(home, uri)
-    assert len(backend.twins()) == 2 and twin in backend.twins()
-    backend.close()
-
-
-def test_gc_leaves_what_a_user_deleted(plat, make_home, recipe):
-    home, items = make_home(), [recipe(number) for number in range(3)]
-    for item in items:
-        item.write(home)
-    import_runs(home, home.store_uri())
-    client = mlflow_client(home.store_uri())
-    by_id = {run.data.tags["plat.id"]: run.info.run_id for run in client.search_runs(["1"], "tags.`plat.kind` = 'run'")}
-    mine, active, twin = (by_id[item.id] for item in items)
-    client.delete_run(mine)
-    client.set_tag(twin, "plat.twin", "another")
-    client.delete_run(twin)
-    code, _, err = plat("gc", "--dry-run", "--home", home.root)
-    assert code == 0 and "1 run that plat left in MLflow's bin would be removed" in err
-    code, _, err = plat("gc", "--home", home.root)
-    assert code == 0 and "1 run that plat left in MLflow's bin removed" in err
-    left = {run.info.run_id for run in client.search_runs(["1"], "tags.`plat.kind` = 'run'", run_view_type=3)}
-    assert left == {mine, active}
-    assert plat("gc", "--home", home.root)[2] == ""
+    assert len(twins(home, uri)) == 2 and twin in twins(home, uri)

@@ -9,13 +9,13 @@ import pytest
 from store_dump import dump
 
 from plat.errors import StoreError
-from plat.store.mlflow import connect
-from plat.store.mlflow.backend import SIGNATURE
-from plat.store.mlflow.client_runs import WRITING, ClientRuns
-from plat.store.mlflow.client_store import ClientStore
+from plat.store.mlflow import connect, importer, sqlite_file, store_writer
+from plat.store.mlflow.client_runs import ClientRuns
 from plat.store.mlflow.importer import import_runs
 from plat.store.mlflow.mlflow_client import mlflow_client
 from plat.store.mlflow.store_errors import store_errors
+from plat.store.mlflow.store_writer import StoreWriter
+from plat.store.mlflow.stored_runs import SIGNATURE, WRITING
 
 IMPORTERS = 3
 
@@ -34,9 +34,11 @@ def all_ask_first(monkeypatch):
 
         return ask
 
-    for owner, name in ((ClientStore, "known"), (ClientRuns, "of_file")):
+    for owner, name in ((StoreWriter, "known"), (ClientRuns, "of_file")):
         monkeypatch.setattr(owner, name, together(getattr(owner, name)))
-    monkeypatch.setattr(connect, "DIRECT_SCHEMAS", frozenset())  # the client, also for a SQLite file
+    for module in (connect, importer, store_writer):  # a SQLite file is treated like a server: it has no lock
+        monkeypatch.setattr(module, "sqlite_path", lambda uri: None)
+    monkeypatch.setattr(sqlite_file, "sqlite_path", lambda uri: None)
     return barrier
 
 
