@@ -1,30 +1,29 @@
-"""Time the report of a store of 8 million points, and compare plat's reader with MLflow's client.
+"""Time the report of a store of 8 million points.
 
-    python benchmarks/bench_big_store.py            500 runs x 400 steps x 40 metrics; a few minutes, 3 GB of disk
+    python benchmarks/bench_big_store.py            500 runs x 400 steps x 40 metrics; a few minutes, 1 GB of disk
     python benchmarks/bench_big_store.py --runs 50  a tenth of that
 
 The experiment file has tables, figures and claims of many kinds. The runs are simulated: a rising success, validation
-instances that agree with it, and noise. The importer's own writer fills the store, so the order of rows on disk is that
-after a sweep. `plat report` runs as a command; its memory is the peak. Both readers must return equal histories.
+instances that agree with it, and noise. The importer's own writer fills the store. `plat report` runs as a command; its
+memory is the peak.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
-from bench_reader import compare
+from bench_reader import record, written
 from measuring import cost, figure, options, plat
 
-from plat.spec.expansion.experiment import Experiment, load_experiment
+from plat.spec.expansion.experiment import load_experiment
 from plat.spec.expansion.run import Run
 from plat.store.home import Home
-from plat.store.mlflow.run_record import TABLES, Point, RunRecord, experiment_name
-from plat.store.mlflow.sqlite_store import SqliteStore
+from plat.store.mlflow.run_record import RunRecord
+from plat.store.run_directory.history import Metric, Table
 
 STEPS, INSTANCES, EVERY = 400, 128, 10  # validation instances are logged at each tenth step
 SECONDS, GIGABYTES = 60, 2  # limits of the report
@@ -73,37 +72,20 @@ def experiment_file(folder: Path, runs: int) -> Path:
     return file
 
 
-def place(experiment: Experiment) -> str:
-    return experiment_name(experiment.paper, "big", experiment.scale)
-
-
-def record(run: Run, experiment: Experiment, number: int) -> RunRecord:
+def simulated(run: Run, number: int) -> RunRecord:
     """Return a finished run of STEPS steps with simulated curves, random with seed `number`."""
     rng = np.random.default_rng(number)
     rise = rng.uniform(0.2, 0.9) / (1 + np.exp(-(np.arange(STEPS) - rng.uniform(50, 250)) / 40))
     solved = rng.random((STEPS, INSTANCES)) < rise[:, None]
     curves = {key: np.abs(rise * rng.uniform(0, 2) + rng.normal(0, 0.1, STEPS)) for key in METRICS}
     curves["val/success"] = solved.mean(axis=1)
-    points = [Point(key, step, float(curves[key][step]), 10**12) for step in range(STEPS) for key in METRICS]
+    points = [Metric(key, step, float(curves[key][step]), 1e9) for step in range(STEPS) for key in METRICS]
     tables = [
-        {"name": "val_instances", "step": step, "data": {"success": solved[step].astype(int).tolist()}}
+        Table("val_instances", step, {"success": solved[step].astype(int).tolist()}, 1e9)
         for step in range(0, STEPS, EVERY)
     ]
-    tags = {"plat.kind": "run", "plat.id": run.id, "plat.name": run.name, "plat.attempt": "1"}
-    tags |= {"plat.in.big": "1", "plat.outcome": "finished", "plat.axes": json.dumps(dict(run.axes))}
-    lines = "".join(json.dumps(line) + "\n" for line in tables).encode()
-    return RunRecord(
-        run.id, run.name, place(experiment), ["big"], "x", "FINISHED", 0, 1, {}, tags, points, {TABLES: lines}
-    )
-
-
-def fill(home: Home, experiment: Experiment) -> None:
-    store = SqliteStore(home.store_uri())
-    store.connection.execute("PRAGMA synchronous = OFF")  # the store is temporary: it need not survive a power cut
-    store.connection.execute("PRAGMA cache_size = -1000000")  # KiB
-    for number, run in enumerate(experiment.runs):
-        store.write(record(run, experiment, number), None)
-    store.close()
+    tags = {"plat.id": run.id, "plat.name": run.name, "plat.attempt": "1", "plat.in.big": "1"}
+    return record(number, points, {}, tags, tables)
 
 
 def main() -> None:
@@ -119,13 +101,12 @@ def main() -> None:
         runs = len(experiment.runs)
         if not is_there:
             begin = time.perf_counter()
-            fill(home, experiment)
+            written(home, (simulated(run, number) for number, run in enumerate(experiment.runs)))
             print(f"{runs} runs stored in {time.perf_counter() - begin:.0f} s")
         took, memory = cost(plat("report", file, home=home.root))
         name, gigabytes = f"report of {runs * STEPS * len(METRICS):,} points", memory / 1e9
         figure(f"{name}, processor time", took, "s", f"at most {SECONDS} s", ok=took <= SECONDS)
         figure(f"{name}, memory", gigabytes, "GB", f"at most {GIGABYTES} GB", ok=gigabytes <= GIGABYTES)
-        compare(home, "big", place(experiment), math.ceil(runs / 10), aim=50)
 
 
 if __name__ == "__main__":

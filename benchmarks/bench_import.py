@@ -1,8 +1,8 @@
-"""Time the import of runs into a SQLite store: plat's writer and MLflow's client, on the same records in one process.
+"""Time writing runs into a SQLite store through MLflow's client: processor time of one run, median of many.
 
-    python benchmarks/bench_import.py [--runs 30] [--steps 200] [--keys 15]
+    python benchmarks/bench_import.py [--runs 30]
 
-Each writer fills an empty store. They write each run alternately, so that both meet the same load.
+A run of 100 points, one of 1,200, and one of another tool, of which MLflow's tables mirror the last values.
 """
 
 from __future__ import annotations
@@ -16,46 +16,42 @@ from bench_reader import record
 from measuring import figure, options
 
 from plat.store.home import Home
-from plat.store.mlflow.backend import Backend
-from plat.store.mlflow.client_store import ClientStore
-from plat.store.mlflow.run_record import Point, RunRecord
-from plat.store.mlflow.sqlite_creation import ensure_sqlite
-from plat.store.mlflow.sqlite_store import SqliteStore
+from plat.store.mlflow.connect import open_writer
+from plat.store.mlflow.importer import import_lock
+from plat.store.run_directory.history import Metric
 
-BOUND = 0.1  # seconds for the import of one run
 PARAMS = {f"section.param_{index}": str(index) for index in range(40)}
-NOTES = {f"note.{index}": f"text {index}" for index in range(7)}
+NOTES = {f"plat.note.{index}": f"text {index}" for index in range(30)}
+# what is written -> points, whether their steps are mirrored, bound in seconds
+KINDS = {
+    "a run of 100 points": (100, True, 0.06),
+    "a run of 1,200 points": (1200, True, 0.2),
+    "a run of another tool": (1200, False, 0.06),
+}
 
 
-def write_seconds(store: Backend, run: RunRecord) -> float:
-    """Return the wall-clock seconds to write one run. Raises RuntimeError if the store refuses it."""
-    begin = time.perf_counter()
-    if not store.write(run, None):
-        raise RuntimeError(f"the store refused {run.name}")
-    return time.perf_counter() - begin
+def points(count: int) -> list[Metric]:
+    """Return this many values of ten metrics."""
+    return [Metric(f"train/metric_{number % 10}", number // 10, 0.01 * number, 1e9 + number) for number in range(count)]
 
 
 def main() -> None:
-    given = options(__doc__, runs=30, steps=200, keys=15).parse_args()
-    points = [
-        Point(f"train/metric_{key}", step, 0.5 * key + 0.01 * step, 10**12 + 1000 * step)
-        for step in range(given.steps)
-        for key in range(given.keys)
-    ]
+    given = options(__doc__, runs=30).parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        direct, through_client = (f"sqlite:///{scratch}/{name}/mlflow.db" for name in ("direct", "client"))
-        ensure_sqlite(through_client)  # create the tables first, so that neither writer does
-        stores: list[Backend] = [SqliteStore(direct), ClientStore(through_client, Home(Path(scratch) / "home"))]
-        seconds: list[list[float]] = [[], []]
-        for number in range(given.runs + 1):
-            run = record(number, points, PARAMS, NOTES)
-            for store, taken in zip(stores, seconds, strict=True):
-                taken.append(write_seconds(store, run))
-        for store in stores:
-            store.close()
-    ours, reference = (statistics.median(taken[1:]) for taken in seconds)  # the first loads modules
-    name = f"import of a run of {len(points):,} points, median of {given.runs}"
-    figure(name, ours, "s", f"MLflow's client: {reference:.3f} s; bound {BOUND} s", ratio=reference / ours)
+        home = Home(Path(scratch) / "home").create()
+        with import_lock(home), open_writer(home, home.store_uri()) as writer:
+            number = 0
+            for kind, (count, curves, bound) in KINDS.items():
+                taken = []
+                for _ in range(given.runs + 1):
+                    number += 1
+                    run = record(number, points(count), PARAMS, NOTES)
+                    begin = time.process_time()
+                    writer.write(run, None, curves=curves)
+                    taken.append(time.process_time() - begin)
+                took = statistics.median(taken[1:])  # the first loads modules
+                name = f"writing {kind}, processor time, median of {given.runs}"
+                figure(name, took, "s", f"at most {bound} s", ok=took <= bound)
 
 
 if __name__ == "__main__":

@@ -133,12 +133,15 @@ def make_home(sweep: Sweep) -> None:
 
     If a check fails, nothing is created, and its SpecError, HomeError or StoreError is raised.
     """
+    from plat.store.mlflow.server_check import check_artifacts
+
     if not sweep.home.exists():
         from plat.dispatch.registry import find_dispatcher
         from plat.store.mlflow.connect import check_store
 
         find_dispatcher(sweep.target.on).check_reachable(sweep.target.cluster)
         check_store(sweep.home.checked(), sweep.uri)
+    check_artifacts(sweep.home, sweep.uri)
     sweep.home.create()
 
 

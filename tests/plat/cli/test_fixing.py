@@ -13,6 +13,7 @@ import pytest
 from cli_files import GUESSING, results_of
 
 from plat.store.disk.durable import exchange
+from plat.store.measured import NAME, decode, encode
 
 
 def test_a_meta_file_of_another_shape_is_written_again(plat, spec, home, toy):
@@ -102,11 +103,11 @@ def test_import_names_the_same_cure_for_an_edited_config(plat, spec, home, toy):
 
 def change_a_value(home):
     """The id of a run of which the store says something else than its directory."""
-    with closing(sqlite3.connect(home / "mlflow.db")) as store:
-        run, plat_id = store.execute("SELECT run_uuid, value FROM tags WHERE key = 'plat.id'").fetchone()
-        assert store.execute("UPDATE metrics SET value = 0.999 WHERE run_uuid = ?", (run,)).rowcount
-        store.commit()
-        return plat_id
+    path = sorted((home / "mlartifacts").rglob(NAME))[0]
+    run = decode(path.read_bytes())
+    metrics, tables = run.history()
+    path.write_bytes(encode(run.facts, [row._replace(value=0.999) for row in metrics], tables))
+    return run.facts["tags"]["plat.id"]
 
 
 def test_a_value_that_was_changed_in_the_store_is_brought_back_by_the_report(plat, spec, home, toy):
@@ -117,21 +118,6 @@ def test_a_value_that_was_changed_in_the_store_is_brought_back_by_the_report(pla
     code, out, err = plat("report", path)
     assert code == 0 and out == whole and "changed in the store" in err and run in err
     assert plat("report", path)[1:] == (whole, "")
-
-
-@pytest.mark.parametrize(
-    "change", ["UPDATE tags SET value = 'x' WHERE key = 'plat.attempt'", "UPDATE metrics SET value = 'abc'"]
-)
-def test_what_is_no_number_in_the_store_is_named_with_the_cure(plat, spec, home, toy, change):
-    path = spec(GUESSING)
-    plat("sweep", path)
-    whole = plat("report", path)[1]
-    with sqlite3.connect(home / "mlflow.db") as database:
-        database.execute(change)
-    code, _, err = plat("report", path)
-    assert code == 2 and "something that plat did not write" in err and "plat doctor --fix" in err
-    plat("doctor", "--fix")
-    assert plat("report", path)[:2] == (0, whole)
 
 
 def test_a_changed_run_whose_directory_is_gone_is_named_and_left_out(plat, spec, home, toy):
@@ -173,7 +159,7 @@ def test_tags_that_were_moved_in_mlflow_are_not_called_other_values(plat, spec, 
         store.execute(change if both else "DELETE FROM tags WHERE value <> ? AND key = 'plat.id' AND run_uuid = ?",
                       (id_of_other, one))  # fmt: skip
     _, _, err = plat("sync")
-    assert "redone" not in err and "changed in MLflow since the import" in err and "`plat doctor --fix`" in err
+    assert "redone" not in err and (not both or "changed in the store" in err)
     assert plat("doctor", "--fix")[0] == 0 and plat("report", path)[::2] == (0, "")
     assert plat("report", path)[1] == whole
 

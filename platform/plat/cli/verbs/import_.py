@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from plat.app.home_runs import home_option
+from plat.app.importing import import_all
+from plat.app.loading import load_experiments
 from plat.app.messages import followed, stage
 from plat.app.recorded.choice import Choice
 from plat.cli.common import HomeOption, StoreOption, shown, verb
@@ -37,6 +39,7 @@ def import_(
     experiment: Annotated[str, typer.Option("--experiment", metavar="NAME", help="Experiment of MLflow.")] = "",
     unfinished: Annotated[bool, typer.Option("--unfinished", help="Also runs that did not finish.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the experiment file and its runs.")] = False,
+    mirror: Annotated[bool, typer.Option("--mirror", help="Copy all steps into MLflow's tables.")] = False,
     no_sweep: Annotated[bool, typer.Option("--no-sweep", help="Only write the file.")] = False,
     home: HomeOption = None,
     store: StoreOption = None,
@@ -46,7 +49,8 @@ def import_(
     Runs of bundles count as done. Bundles are imported one after the other, when all of them can be read. A bundle with
     a run that is here with other content is refused as a whole, and those after it are not imported.
 
-    Runs of other tools become an experiment file and a folder of recordings beside it, and the file is swept.
+    Runs of other tools become an experiment file and a folder of recordings beside it, and the file is swept. MLflow's
+    tables get the last values of imported runs, and all steps with --mirror; reports have all steps in any case.
     """
     from plat.app.recorded.sources import READERS
 
@@ -55,11 +59,15 @@ def import_(
         if out is not None or force or no_sweep or choice != Choice():
             fix = f"write the kind first, one of {', '.join(READERS)}: plat import csv {sources[0]} ..."
             raise SpecError("these options are for runs of other tools", where="the command line", fix=fix)
-        return _import_bundles(list(map(Path, sources)), home, store)
+        return _import_bundles(list(map(Path, sources)), home, store, mirror)
     if out is None:
         fix = f"plat import {shlex.join(sources)} --out runs.yaml"
         raise SpecError("no experiment file is named", where="--out", fix=fix)
-    return _import_recorded(sources[0], sources[1:], out, choice, force, None if no_sweep else (home, store))
+    code = _import_recorded(sources[0], sources[1:], out, choice, force, None if no_sweep else (home, store))
+    if mirror and not no_sweep:
+        place = Home.find(home)
+        import_all(place, place.store_uri(store), load_experiments([str(out)], home=home), mirror=True)
+    return code
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -90,7 +98,7 @@ def _import_recorded(
     return sweep([str(out)], home=sweep_in[0], store=sweep_in[1])
 
 
-def _import_bundles(bundles: list[Path], home: str | None, store: str | None) -> int:
+def _import_bundles(bundles: list[Path], home: str | None, store: str | None, mirror: bool) -> int:
     from plat.store.bundle.bundle_importer import import_bundle
     from plat.store.bundle.reading import read_bundle
 
@@ -99,7 +107,7 @@ def _import_bundles(bundles: list[Path], home: str | None, store: str | None) ->
         read_bundle(bundle.absolute())
     for bundle in bundles:
         of = f" of {bundle}" if len(bundles) > 1 else ""
-        report = import_bundle(place, place.store_uri(store), bundle.absolute(), followed)
+        report = import_bundle(place, place.store_uri(store), bundle.absolute(), followed, curves=mirror)
         print(f"{counted(len(report.new), 'run')}{of} imported into {place.root}, {report.present} were there already")
         if command := _report_command(report, bundle, place, store):
             print(f"report of them all: {command}")

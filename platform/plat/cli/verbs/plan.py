@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from plat.app.checking import plan_checked, warn_of_machine
 from plat.app.loading import any_search, load_experiments, split
-from plat.cli.common import Arguments, HomeOption, JobsOption, JsonOption, print_json, settings, shown, verb
+from plat.cli.common import (
+    Arguments,
+    HomeOption,
+    JobsOption,
+    JsonOption,
+    StoreOption,
+    print_json,
+    settings,
+    shown,
+    verb,
+)
 from plat.cli.screen.table import fitted
 from plat.cli.screen.tune_report import plan_searches
 from plat.store.home import Home
@@ -12,17 +22,25 @@ from plat.store.home import Home
 
 @verb(reads_trainers=True)
 def plan(
-    arguments: Arguments = None, jobs: JobsOption = None, home: HomeOption = None, as_json: JsonOption = False
+    arguments: Arguments = None,
+    jobs: JobsOption = None,
+    home: HomeOption = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
 ) -> int:
     """Show what would run and what it costs.
 
-    Prints the matrix, what is done, running and missing, and the expected time. Writes nothing.
+    Prints the matrix, what is done, running and missing, and the expected time. Writes nothing here. A server as
+    --store must take artifacts and give them back: one file is written there.
     """
+    from plat.store.mlflow.server_check import check_artifacts
+
     files, overrides = split(arguments)
     place = Home.find(home).checked()
     if any_search(files[:1]):
         return plan_searches(arguments, place)
     experiments = load_experiments(arguments, home=home)
+    check_artifacts(place, place.store_uri(store))
     made = plan_checked(experiments, place, overrides, jobs)
     warn_of_machine([row.run for row in made.left], place)
     if as_json:

@@ -64,7 +64,7 @@ def sweep(
 
     target = chosen_place(arguments, on, wait)
     if dry_run:
-        return plan(arguments, jobs, home)
+        return plan(arguments, jobs, home, store)
     experiments = load_experiments(arguments, home=home)
     place = Home.find(home)
     uri = place.store_uri(store)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from plat.app.importing import import_all
+from typing import Annotated
+
+import typer
+
+from plat.app.importing import convert_store, import_all
 from plat.app.loading import load_experiments
 from plat.cli.common import Arguments, HomeOption, StoreOption, verb
 from plat.cli.screen.table import fitted
@@ -13,10 +17,17 @@ from plat.units import counted
 
 
 @verb(reads_trainers=True)
-def sync(arguments: Arguments = None, home: HomeOption = None, store: StoreOption = None) -> int:
+def sync(
+    arguments: Arguments = None,
+    convert: Annotated[bool, typer.Option("--convert", help="Also convert what plat 0.4 has stored.")] = False,
+    mirror: Annotated[bool, typer.Option("--mirror", help="Also copy the steps of runs of other tools.")] = False,
+    home: HomeOption = None,
+    store: StoreOption = None,
+) -> int:
     """Copy what runs recorded into MLflow.
 
-    Takes the runs of the named files, or all of this home. `plat sweep` does the same for its runs.
+    Takes the runs of the named files, or all of this home. `plat sweep` does the same for its runs. Of runs of other
+    tools, MLflow's tables get the last values, and all steps with --mirror.
     """
     from plat.store.mlflow.connect import check_store
 
@@ -27,7 +38,9 @@ def sync(arguments: Arguments = None, home: HomeOption = None, store: StoreOptio
         raise HomeError("there is no home directory here, so there are no runs to copy", where=str(place.root), fix=fix)
     place.create()
     uri = place.store_uri(store)
-    done = import_all(place, uri, experiments)
+    done = import_all(place, uri, experiments, mirror=mirror)
+    if convert:
+        convert_store(place, uri)
     if not (done.imported or done.unchanged):
         check_store(place, uri)  # without runs to import, the store was not checked yet
     counts = f"{counted(len(done.imported), 'run')} brought up to date, {done.unchanged} up to date already"

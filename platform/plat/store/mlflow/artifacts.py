@@ -77,10 +77,12 @@ def _checked(home: Home, uri: str, run: StoredRun) -> Measured | Edited:
         data = read_bytes(path, LARGEST)
         if sha256_of(data) != run.measured:
             return Edited(f"its {ARTIFACT} is not the one that was logged")
-        return decode(data)
+        found = decode(data)
+        other = found.facts["tags"]["plat.id"]
+        return found if other == run.id else Edited(f"its {ARTIFACT} is of run {other}")
     except FileNotFoundError:
         return Edited(f"its {ARTIFACT} is missing")
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         return Edited(f"its {ARTIFACT} cannot be read: {error}")
 
 

@@ -165,8 +165,11 @@ class StoreWriter:
         self._runs.forget(known.mlflow_id)
         if self._list is not None:
             files = {key.removeprefix("plat.in.") for key in tags if key.startswith("plat.in.")}
-            signature = tags.get(SIGNATURE, known.signature)
-            self._list.runs[known.id] = known._replace(files=tuple(sorted({*known.files, *files})), signature=signature)
+            self._list.runs[known.id] = known._replace(
+                files=tuple(sorted({*known.files, *files})),
+                signature=tags.get(SIGNATURE, known.signature),
+                measured=tags.get(MEASURED, known.measured),
+            )
 
     def _note(
         self, record: RunRecord, run_id: str, folder: str, last: Mapping[str, str], before: Mapping[str, str]

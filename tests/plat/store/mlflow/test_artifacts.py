@@ -195,6 +195,22 @@ def test_the_list_of_runs_is_a_cache(filled, monkeypatch):
     assert stored_runs(home, uri)[file.runs[0].id].deleted
 
 
+def test_a_run_under_the_id_of_another_is_named(filled):
+    """Whoever exchanges the ids of two runs in MLflow changes no report."""
+    home, file = filled
+    expected, client = Store(home.store_uri(), home).load(file), mlflow_client(home.store_uri())
+    one, other = (stored_runs(home, home.store_uri())[run.id] for run in file.runs)
+    for run, to in ((one, other), (other, one)):
+        client.set_tag(run.mlflow_id, "plat.id", to.id)
+    frames = Store(home.store_uri(), home).load(file)
+    assert {problem.split(" is ")[1] for problem in frames.changed.values()} == {
+        f"of run {run.id}" for run in file.runs
+    }
+    import_runs(home, home.store_uri(), [file])
+    restored = Store(home.store_uri(), home).load(file)
+    assert not restored.changed and restored.metrics.equals(expected.metrics)
+
+
 def test_there_is_one_file_of_each_run(filled):
     home, _ = filled
     assert len(list((home.root / "mlartifacts").rglob(NAME))) == 2
