@@ -149,7 +149,10 @@ def ensure_sqlite(uri: str) -> Path:
 
 
 def packaged_store() -> Path:
-    """Return the path of the compressed empty store of the installed MLflow; the file may not exist."""
+    """Return the path of the compressed empty store of the installed MLflow; the file may not exist.
+
+    Raises StoreError if MLflow is not installed.
+    """
     try:
         version = importlib.metadata.version("mlflow")
     except importlib.metadata.PackageNotFoundError as error:

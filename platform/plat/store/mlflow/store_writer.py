@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 MOST_PARAMS = 100  # params, or tags, of a batch; MLflow's limit
+OLDER = "plat.digest"  # tag of a run that plat 0.4 has stored
 MOST_POINTS = 1000  # entries of a batch
 
 
@@ -131,7 +132,8 @@ class StoreWriter:
         files = {**record.files_to_log, ARTIFACT: record.measured}
         log_files(self.client, self.uri, run_id, run.info.artifact_uri, files)
         params = [Param(key, value) for key, value in record.params.items() if key not in stored.params]
-        metrics = [Metric(point.key, point.value, point.time, point.step) for point in record.mirror(curves)]
+        points = [] if OLDER in stored.tags else record.mirror(curves)  # plat 0.4 has mirrored whole curves
+        metrics = [Metric(point.key, point.value, point.time, point.step) for point in points]
         tags = [RunTag(key, value) for key, value in record.tags.items() if stored.tags.get(key) != value]
         while len(params) > MOST_PARAMS or len(tags) + len(last) > MOST_PARAMS:
             self.client.log_batch(run_id, params=params[:MOST_PARAMS], tags=tags[:MOST_PARAMS])
