@@ -1,6 +1,7 @@
 """The facts of one run by column name: axes, state, cost, config and metrics.
 
-They come from the run's own directory, never from MLflow, so they are current while the run trains.
+They come from the run's own directory, so they are current while the run trains. The metrics of a done run come
+from its artifact in the store of the home, and from its directory as long as the store does not have it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from plat.characters import one_line
 from plat.errors import HomeError
 from plat.peak import peak_of
 from plat.store.home import Home
+from plat.store.mlflow.last_values import last_values, metrics_of, stored_run
+from plat.store.mlflow.stored_runs import StoredRun
 from plat.store.run_directory.damage import spool_damage
 from plat.store.run_directory.history import run_history
 from plat.store.run_directory.run_files import (
@@ -42,6 +45,7 @@ class RunFacts:
     def __init__(self, home: Home, entry: Entry) -> None:
         self.entry = entry
         self.paths = home.run(entry.id)
+        self._home = home
 
     def value(self, key: str, axes: Mapping[str, Any] | None = None) -> Any:
         """Return the value of a column, or None where the run has none.
@@ -153,8 +157,10 @@ class RunFacts:
     def _metrics(self) -> dict[str, dict[int, float]]:
         """Metric -> step -> value, for all values that count; for an unfinished run also those of the newest attempt.
 
-        Empty for a done run with damaged events; a warning on stderr names the run.
+        Empty for a done run with damaged events that the store does not have; a warning on stderr names the run.
         """
+        if self._stored is not None and (stored := metrics_of(self._home, self._stored)) is not None:
+            return stored
         if self.entry.state.state == RunStatus.DONE and (problem := spool_damage(self.paths)):
             tell(f"warning: {self.entry.name} is damaged: {problem} ({problem.fix})")
             return {}
@@ -166,13 +172,24 @@ class RunFacts:
     def _series(self, key: str) -> dict[int, float]:
         return self._metrics.get(key, {})
 
+    @cached_property
+    def _stored(self) -> StoredRun | None:
+        """The run in the store; None unless it is done and there."""
+        return stored_run(self._home, self.entry.id) if self.entry.state.state == RunStatus.DONE else None
+
+    @cached_property
+    def _last(self) -> dict[str, float]:
+        """Metric -> newest value."""
+        if self._stored is not None and (stored := last_values(self._home, self._stored)) is not None:
+            return stored
+        return {key: values[max(values)] for key, values in self._metrics.items()}
+
     def _newest(self, key: str) -> float | None:
-        values = self._series(key)
-        return values[max(values)] if values else None
+        return self._last.get(key)
 
     def metric_names(self) -> list[str]:
         """Return the names of the metrics that the run has logged, sorted."""
-        return sorted(self._metrics)
+        return sorted(self._last)
 
     def curve(self, key: str) -> list[tuple[int, float]]:
         """Return (step, value) of one metric, in the order of steps."""

@@ -242,8 +242,8 @@ def _note_removed(home: Home, report: SweepReport) -> None:
 
 def open_store(home: Home, uri: str) -> None:
     """Make the store if it is missing, and check that it can be written to; StoreError otherwise."""
-    from plat.store.mlflow.connect import open_writer
+    from plat.store.mlflow.connect import prepare_store
     from plat.store.mlflow.importer import import_lock
 
-    with import_lock(home), open_writer(home, uri) as writer:
-        writer.check()
+    with import_lock(home):
+        prepare_store(uri)

@@ -4,7 +4,8 @@
     home.json                     format version of this home
     runs/<ab>/<id>/               one run (`plat.store.run_directory.paths`); <ab> begins its id
     code/<hash>/                  a copy of the code of scripts (plat.trainer.script.snapshot)
-    cache/                        shared by runs: base models, content-addressed
+    cache/                        shared by runs: base models, content-addressed; and what can be read again from the
+                                  store: stores/ (lists of runs), measured/ (artifacts of a server), last_values.db
     mlflow.db  mlartifacts/       the default store
     studies.db                    the studies of `plat tune`
     reports/<file>/               default output of `plat report`; with overrides: <file>@<mark>/

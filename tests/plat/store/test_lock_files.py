@@ -62,11 +62,11 @@ def test_a_command_says_what_it_waits_for(tmp_path, plat, home, monkeypatch):
     monkeypatch.setattr(durable, "PATIENCE", 0.2)
     execute(home, make(home).id)
     hold = "import sys, time; from plat.store.disk.durable import locked; from pathlib import Path\n"
-    hold += "with locked(Path(sys.argv[1])): print('held', flush=True); time.sleep(2)"
+    hold += "with locked(Path(sys.argv[1])): print('held', flush=True); time.sleep(8)"
     holder = subprocess.Popen([sys.executable, "-c", hold, str(home.import_lock)], stdout=subprocess.PIPE, text=True)
     assert holder.stdout.readline() == "held\n"
     code, _, err = plat("sync", "--home", home.root)
-    holder.communicate(timeout=30)
+    holder.communicate(timeout=60)
     assert code == 0 and f"note: waiting for another process, which holds the lock {home.import_lock}" in err
 
 

@@ -26,13 +26,29 @@ def open_writer(home: Home, uri: str, timeout: float | None = None) -> Iterator[
     timeout  seconds to wait for other writers of a SQLite file, None for the defaults
     """
     with store_lock(uri, timeout):
-        if sqlite_path(uri) is not None:
-            path = ensure_sqlite(uri)
-            if has_content(path):
-                check_file(path, timeout, to_write=True)
+        _make_file(uri, timeout)
         writer = StoreWriter(uri, home)
         yield writer
         writer.close()  # after an error its list of the runs may lack one
+
+
+def prepare_store(uri: str) -> None:
+    """Create a missing SQLite file, and check that the store can be written to; a server answers. Raises StoreError.
+
+    Does not load MLflow for a SQLite file. The caller holds the import lock.
+    """
+    if sqlite_path(uri) is None:
+        with store_errors(uri):
+            mlflow_client(uri).search_experiments(max_results=1)
+        return
+    with store_lock(uri):
+        _make_file(uri, None)
+
+
+def _make_file(uri: str, timeout: float | None) -> None:
+    """Create a missing SQLite file, and check one that exists. The caller holds the lock of the store."""
+    if sqlite_path(uri) is not None and has_content(path := ensure_sqlite(uri)):
+        check_file(path, timeout, to_write=True)
 
 
 def check_store(home: Home, uri: str) -> None:

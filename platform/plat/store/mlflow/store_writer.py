@@ -67,11 +67,6 @@ class StoreWriter:
         if self._list is not None:
             self._list.save()
 
-    def check(self) -> None:
-        """Raise StoreError unless the store answers. Changes nothing."""
-        with store_errors(self.uri):
-            self.client.search_experiments(max_results=1)
-
     def known(self, ids: Iterable[str] | None = None) -> dict[str, StoredRun]:
         """Return the runs by plat id, including those that the user deleted. Runs not in `ids` may be left out."""
         if self._list is not None:

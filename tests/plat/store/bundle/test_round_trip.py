@@ -22,6 +22,7 @@ from plat.store.bundle.reading import read_bundle
 from plat.store.bundle.writing import write_bundle
 from plat.store.disk.durable import read_json, to_checked_json
 from plat.store.home import Home
+from plat.store.measured import ARTIFACT
 from plat.store.mlflow.frames import Store
 from plat.store.run_directory.history import run_history
 from plat.store.run_directory.spool import SpoolWriter
@@ -33,7 +34,7 @@ def test_a_store_made_from_a_bundle_holds_the_same(exported, make_home, recipes)
     assert (report.done, report.failed) == (3, 1)
     assert report.left_out == {"run-00040000": "interrupted"}
     other = make_home("other")
-    done = import_bundle(other, other.store_uri(), folder)
+    done = import_bundle(other, other.store_uri(), folder, curves=True)
     assert done.new == [item.id for item in recipes[:4]] and not done.stored.warnings()
     states = [run_state(other.run(item.id)) for item in recipes]
     assert [state.state for state in states] == ["done", "done", "done", "failed", "missing"]
@@ -48,6 +49,8 @@ def test_a_store_made_from_a_bundle_holds_the_same(exported, make_home, recipes)
     for content in (own, imported):
         for run in [run for runs in content.values() for run in runs.values()]:
             run["artifacts"].pop("code.diff", None)
+            if ARTIFACT in run["artifacts"]:
+                run["artifacts"][ARTIFACT] = run["artifacts"][ARTIFACT][:2]  # the values: the tags have hosts
             run["tags"] = {
                 key: run["tags"][key] for key in run["tags"] if key.startswith(("plat.axis", "plat.summary"))
             }
