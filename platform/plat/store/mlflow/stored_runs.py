@@ -17,7 +17,7 @@ from plat.plain_files import read_json_value
 from plat.store.disk import durable
 from plat.store.home import Home
 from plat.store.mlflow.mlflow_client import find_runs, mlflow_client
-from plat.store.mlflow.sqlite_file import check_file, has_content, settle, stamp
+from plat.store.mlflow.sqlite_file import check_file, check_place, has_content, settle, stamp
 from plat.store.mlflow.store_errors import store_errors
 from plat.store.mlflow.uri import sqlite_path
 from plat.words.outcomes import is_result
@@ -83,6 +83,7 @@ class StoredList:
         self._file = home.cache / "stores" / f"{name}.json"
         self.runs: dict[str, StoredRun] = {}
         self.reports: dict[str, list[str]] = {}  # report -> digest, MLflow id of the run
+        check_place(path)
         if not self._read():
             check_file(path)
             now = stamp(path)
