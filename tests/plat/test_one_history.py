@@ -52,7 +52,7 @@ def in_search(paths):
 
 
 def in_report(paths):
-    return {point.step: point.value for point in read_record(paths).points if point.key == HEADLINE}
+    return {row.step: row.value for row in read_record(paths).metrics if row.key == HEADLINE}
 
 
 def test_a_resumed_run_has_one_history(home, paths):

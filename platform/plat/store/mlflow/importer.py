@@ -27,6 +27,7 @@ from plat.store.run_directory.own_files import Damage
 from plat.store.run_directory.paths import RunPaths
 from plat.store.run_directory.run_files import meta_damage, read_result
 from plat.units import are, counted
+from plat.words.outcomes import is_result
 
 if TYPE_CHECKING:
     from plat.spec.expansion.experiment import Experiment
@@ -243,7 +244,8 @@ class _Import:
             self.report.damaged[run.id] = record.damage
         try:
             self._touch(record)
-            if have and have.whole and (record.damage or not record.done):
+            is_older = have is not None and not have.measured and is_result(have.outcome)  # as plat 0.4 stored it
+            if have and ((have.whole and not record.done) or (record.damage and (have.whole or is_older))):
                 self.writer.tag(have, _asking(record))  # what the store has of a done run stays
                 return
             if record.damage:

@@ -1,18 +1,19 @@
 """Read metrics of single runs from their artifacts, for lists and curves; remember the last values of many.
 
 The table `plat-home/cache/last_values.db` has the last value of each metric by the hash of the artifact, so that a list
-of thousands of runs opens no artifact. An artifact never changes under its hash, so no row is ever wrong. The file
-may be deleted at any time.
+of thousands of runs opens no artifact. An artifact never changes under its hash, and each row has a checksum, so no row
+is ever wrong. The file may be deleted at any time.
 """
 
 from __future__ import annotations
 
 import contextlib
-import math
+import json
 import os
 import sqlite3
 from functools import lru_cache
 from pathlib import Path
+from zlib import crc32
 
 from plat.errors import StoreError
 from plat.store.home import Home
@@ -23,18 +24,18 @@ from plat.store.mlflow.stored_runs import StoredRun, stored_runs
 from plat.store.mlflow.uri import sqlite_path
 
 WAIT = 0.5  # seconds to wait for another process that writes the table
-MAKE = "CREATE TABLE IF NOT EXISTS last_values (hash TEXT, key TEXT, value REAL, PRIMARY KEY (hash, key)) WITHOUT ROWID"
+MAKE = "CREATE TABLE IF NOT EXISTS last_values (hash TEXT PRIMARY KEY, content TEXT, checksum INTEGER) WITHOUT ROWID"
 
 
 def stored_run(home: Home, run_id: str) -> StoredRun | None:
-    """Return what the store of a home has of an ended run; None if it has nothing, or cannot be read."""
+    """Return what the store of a home has of a done run; None if it has nothing, or cannot be read."""
     try:
         uri = home.store_uri()
         path = sqlite_path(uri)
         run = _listed(home, uri, str(stamp(path)) if path is not None else "").get(run_id)
     except StoreError:
         return None
-    return None if run is None or run.deleted or not run.measured or not run.outcome else run
+    return run if run is not None and run.whole and not run.deleted else None
 
 
 @lru_cache(maxsize=4)
@@ -73,12 +74,13 @@ def last_values(home: Home, run: StoredRun) -> dict[str, float] | None:
 def _table(path: Path) -> dict[str, dict[str, float]]:
     """Return hash -> metric -> last value; what this process adds later is added here, too."""
     table: dict[str, dict[str, float]] = {}
-    with contextlib.suppress(sqlite3.Error, OSError):
+    with contextlib.suppress(sqlite3.Error, OSError, ValueError):
         if path.is_file():
             address = f"{path.absolute().as_uri()}?mode=ro"
             with contextlib.closing(sqlite3.connect(address, uri=True, timeout=WAIT)) as file:
-                for digest, key, value in file.execute("SELECT hash, key, value FROM last_values"):
-                    table.setdefault(digest, {})[key] = math.nan if value is None else value
+                for digest, content, checksum in file.execute("SELECT hash, content, checksum FROM last_values"):
+                    if checksum == _checksum(digest, content):
+                        table[digest] = json.loads(content)
     return table
 
 
@@ -87,14 +89,19 @@ def _save(home: Home, digest: str, values: dict[str, float]) -> None:
     path = home.cache / "last_values.db"
     if not (home.exists() and os.access(home.cache, os.W_OK)):
         return
-    rows = [(digest, key, value) for key, value in values.items()]
+    content = json.dumps(values)
     try:
         with contextlib.closing(sqlite3.connect(path, timeout=WAIT)) as file, file:
             file.execute("PRAGMA synchronous = OFF")
             file.execute(MAKE)
-            file.executemany("INSERT OR REPLACE INTO last_values VALUES (?, ?, ?)", rows)
+            row = (digest, content, _checksum(digest, content))
+            file.execute("INSERT OR REPLACE INTO last_values VALUES (?, ?, ?)", row)
     except sqlite3.OperationalError:
         return  # another process writes, or the disk is full
     except sqlite3.DatabaseError:  # damaged: the next run makes it again
         with contextlib.suppress(OSError):
             path.unlink()
+
+
+def _checksum(digest: str, content: str) -> int:
+    return crc32(f"{digest} {content}".encode(errors="surrogatepass"))

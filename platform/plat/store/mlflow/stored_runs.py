@@ -7,13 +7,11 @@ the home, and is valid as long as the file of the store has not changed since. I
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from plat.plain_files import read_json_value
 from plat.store.disk import durable
 from plat.store.home import Home
 from plat.store.mlflow.mlflow_client import find_runs, mlflow_client
@@ -92,8 +90,8 @@ class StoredList:
 
     def _read(self) -> bool:
         try:
-            kept = read_json_value(self._file)
-            if kept["format"] != FORMAT or kept["stamp"] != stamp(self._path):
+            kept = durable.read_json(self._file)
+            if kept is None or kept["format"] != FORMAT or kept["stamp"] != stamp(self._path):
                 return False
             for row in kept["runs"]:
                 run = StoredRun(*row)._replace(files=tuple(row[6]))
@@ -113,7 +111,7 @@ class StoredList:
         if self._home.exists():
             with contextlib.suppress(OSError):  # a read-only home or a full disk: the next reader searches again
                 self._file.parent.mkdir(parents=True, exist_ok=True)
-                durable.write(self._file, json.dumps(content).encode(), sync=False)
+                durable.write(self._file, durable.to_checked_json(content), sync=False)
 
     def forget(self) -> None:
         """Delete the list, before the store is changed: a killed process leaves none that is wrong."""

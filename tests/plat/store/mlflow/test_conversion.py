@@ -59,6 +59,17 @@ def test_runs_with_a_directory_are_converted_by_an_import(older):
     assert older_runs(home, home.store_uri()) == []
 
 
+def test_a_run_whose_directory_is_damaged_is_read_through_mlflow(older):
+    home, file, before = older
+    done = file.runs[0].id
+    (home.run(done).attempt(2).events).write_text("damaged\n")
+    report = import_runs(home, home.store_uri(), [file])
+    assert list(report.damaged) == [done]
+    assert Store(home.store_uri(), home).load(file).older == {done}
+    convert(home, home.store_uri(), older_runs(home, home.store_uri()))
+    same(Store(home.store_uri(), home).load(file), before)
+
+
 def test_runs_without_a_directory_are_read_through_mlflow(older):
     home, file, before = older
     shutil.rmtree(home.runs)
