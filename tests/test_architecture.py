@@ -56,7 +56,6 @@ MAY_IMPORT = {
         "plat.cli",
     },
     "plat.plugins": set(),
-    "plat.own_packages": set(),
     "plat_envs": set(),
     "plat.trainer": set(),
     "plat.spec": {"plat.trainer"},
@@ -101,7 +100,6 @@ MAY_IMPORT = {
 }
 EVERYWHERE = (
     "plat.moved_modules",
-    "plat.own_packages",
     "plat.plugins",
     "plat.errors",
     "plat.extras",
@@ -126,7 +124,7 @@ ONLY_IN = {
     "optuna": ("plat.search",),
     "submitit": ("plat.dispatch.slurm",),
     "torch": (
-        "plat_envs.retrieval.encoder",
+        "plat_envs.retrieval.vector_index",
         "plat_rl",
         "plat.store.run_directory.checkpoint",
         "plat.runner",
@@ -135,7 +133,7 @@ ONLY_IN = {
         "plat.cli",
     ),
     "verl": ("plat_rl.verl",),
-    "transformers": ("plat_rl", "plat_envs.retrieval.encoder"),
+    "transformers": ("plat_rl", "plat_envs.retrieval.vector_index"),
     "faiss": ("plat_envs.retrieval.vector_index",),
     "safetensors": ("plat_rl", "plat.store.run_directory.checkpoint"),
     "matplotlib": ("plat_analysis", "plat_ragen2"),
@@ -163,7 +161,7 @@ HEAVY_ALLOWED = {"plat.store.mlflow.frames": {"pandas", "numpy"}, "plat.dispatch
 # What subclasses verl or Ray Tune, or runs in their processes: `plat_rl.verl.train` imports it when a run begins,
 # and `plat.dispatch.ray.driver` when it holds a Tuner.
 WITHIN_VERL = (
-    "plat_rl.verl.cpu.platform", "plat_rl.verl.cpu.register", "plat_rl.verl.cpu.cpu_rollout",
+    "plat_rl.verl.cpu.register", "plat_rl.verl.cpu.register", "plat_rl.verl.cpu.cpu_rollout",
     "plat_rl.verl.rollouts.agent_loop", "plat_rl.verl.update.loss", "plat_rl.verl.update.trainer",
     "plat.dispatch.ray.tuner", "plat.search.ray.scheduler", "plat.search.ray.tuned_search",
 )  # fmt: skip
@@ -400,7 +398,7 @@ def test_environments_and_analysis_know_no_torch():
         for f in ALL
         if f.importer.split(".")[0] in ("plat_envs", "plat_analysis", "plat_ragen2")
         and f.target.split(".")[0] in ("torch", "verl", "mlflow", "ray", "hydra")
-        and (f.importer, f.target) != ("plat_envs.retrieval.encoder", "torch")  # of the server, which no run imports
+        and (f.importer, f.target) != ("plat_envs.retrieval.vector_index", "torch")  # of a server
     ]
     assert not wrong, "\n".join(wrong)
 

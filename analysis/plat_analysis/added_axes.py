@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from plat_analysis.own_axes import added_axes
+from plat_analysis.builder_options import added_axes
 
 if TYPE_CHECKING:
     from plat.spec.expansion.experiment import Experiment

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from plat.errors import SpecError
+from plat_analysis.builder_options import has_own_axes
 from plat_analysis.data.labels import label
 from plat_analysis.data.results import Results, RunView, spell
-from plat_analysis.own_axes import has_own_axes
 from plat_analysis.statistics.replicates import Replicate
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from torch.profiler import profile
 
 from plat.spec.expansion.experiment import build_run, config_object
 from plat.trainer.api import State
-from plat_rl.embedded.device import set_up
+from plat_rl.embedded.scoring import set_up
 from plat_rl.embedded.spec import SPEC
 from plat_rl.embedded.train import _Run
 from trainers.operations import MatrixProduct, Operations

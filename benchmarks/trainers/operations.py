@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from plat_rl.embedded import cross_score, scoring
+from plat_rl.embedded import scoring
 from plat_rl.embedded.train import _Run
 from plat_rl.embedded.transformer.model import Shape
 
@@ -44,7 +44,7 @@ class Operations:
         return self.prompts(lengths) + self.responses(lengths[batch.prompt_of_row], batch.response_length)
 
     def watch(self, run: _Run) -> None:
-        play, hidden, score = run.collector.rollout, scoring.hidden_states, cross_score.log_likelihoods
+        play, hidden, score = run.collector.rollout, scoring.hidden_states, scoring.log_likelihoods
 
         def _rollout(*arguments: Any) -> Any:
             batch = play(*arguments)
@@ -64,7 +64,7 @@ class Operations:
 
         run.collector.rollout = _rollout  # type: ignore[method-assign]
         scoring.hidden_states = _hidden
-        cross_score.log_likelihoods = log_likelihoods
+        scoring.log_likelihoods = log_likelihoods
 
 
 class MatrixProduct:

@@ -6,8 +6,10 @@ The filtered trainer moved from `plat` to `plat_rl`: `import plat.rl.filter` is 
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Sequence
+from functools import lru_cache
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -57,3 +59,20 @@ def install() -> None:
     """Add the finder, once a process."""
     if not any(isinstance(finder, MovedModules) for finder in sys.meta_path):
         sys.meta_path.insert(0, MovedModules())
+
+
+# The packages of plat's own distribution: their code counts by the versions of its trainers, not by its files.
+
+
+@lru_cache(maxsize=1)
+def own_packages() -> frozenset[str]:
+    """Return the top-level packages of the distribution plat: `plat`, and those in which its plug-ins are.
+
+    An editable install that is older than a move of modules names their earlier places; their present ones count, too.
+    """
+    from importlib.metadata import PackageNotFoundError, distribution  # a slow import
+
+    modules = ["plat", *MOVED.values()]
+    with contextlib.suppress(PackageNotFoundError):
+        modules += [point.module for point in distribution("plat").entry_points]
+    return frozenset(module.partition(".")[0] for module in modules)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from plat.errors import PlatError, PluginError
-from plat.own_packages import own_packages
+from plat.moved_modules import own_packages
 from plat.processes.interrupt import was_interrupted
 
 PYTHON = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")})

@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from plat.search.run_pruner import RunPruner
-from plat.search.values import Curve
+from plat.search.run_pruner import Curve, RunPruner
 
 RETRIEVAL = "mi/first_turn/retrieval_acc"
 CHANCE = "mi/first_turn/retrieval_chance"

@@ -97,7 +97,7 @@ def drivers(home: Home) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter(["cmdline"]):
         line = process.info["cmdline"] or []
-        if "plat.search.ray.driver" in line:
+        if "plat.search.ray.tuned_search" in line:
             is_private = "--private" in line and process.cwd() == str(home.root.parent)
             if is_private or any(str(home.root) in word for word in line):
                 found.append(process)

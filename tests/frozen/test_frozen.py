@@ -122,7 +122,7 @@ def current_curves(cache: Path) -> dict[str, Any]:
     """Metrics of steps 0 to 3 under every algorithm; the demonstrations and the losses of a tiny base."""
     import torch
 
-    from plat_rl.embedded.base_model.supervised import corpus, train_base
+    from plat_rl.embedded.base_model.load import corpus, train_base
     from plat_rl.embedded.transformer import hf
     from plat_rl.embedded.transformer.tokenizer import WordTokenizer
 

@@ -22,9 +22,8 @@ import pytest
 from plat.app.messages import stage
 from plat.cli import _guarded, main
 from plat.cli.screen import output
-from plat.dispatch.board import Totals
 from plat.dispatch.dispatcher import Change
-from plat.dispatch.progress import Live
+from plat.dispatch.progress import Live, Totals
 from plat.dispatch.run_view import View
 from plat.errors import HomeError, SpecError, StoreError
 from plat.store.disk.durable import to_checked_json

@@ -10,7 +10,7 @@ from toy_runs import toy_run
 from plat.app.entries import entry_in
 from plat.app.run_facts import RunFacts
 from plat.peak import peak_of
-from plat.search.values import Curves
+from plat.search.trial_curve import Curves
 from plat.store.disk.durable import to_checked_json
 from plat.store.home import Home
 from plat.store.mlflow.run_record import read_record

@@ -10,7 +10,7 @@ import pytest
 from plat.errors import SpecError
 from plat.planning import make_plan
 from plat.planning.check import check_runs
-from plat.planning.left_runs import asked_lines, asked_of
+from plat.planning.plan import asked_lines, asked_of
 from plat.spec.expansion.experiment import build_run, load_experiments
 from plat.store.home import Home
 from plat_rl.verl.settings import composition

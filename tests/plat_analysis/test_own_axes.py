@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from plat.spec.expansion.experiment import Experiment, load_experiment
-from plat_analysis.own_axes import own_axes
+from plat_analysis.builder_options import own_axes
 
 PLACES = ("rows", "columns", "pair", "baseline", "treatment")
 

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from plat_envs.retrieval.corpus import Corpus
-from plat_envs.retrieval.finder import Source
+from plat_envs.retrieval.corpus import Corpus, Source
 from plat_envs.retrieval.indexes import build_index
 from plat_envs.retrieval.server import Pages, Server
 from plat_envs.searchqa.page_file import write_pages

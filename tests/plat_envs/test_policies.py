@@ -15,7 +15,7 @@ from plat_envs.instances import distinct_seeds
 from plat_envs.policies import ROWS, fixed_instances, main, successes, wilson
 from plat_envs.stand_in.scripted import POLICIES, response
 from plat_rl.embedded.spec import SPEC
-from plat_rl.loop.instance_sets import FixedInstances
+from plat_rl.loop.randomness import FixedInstances
 
 TASKS = ("sokoban", "frozenlake", "metamathqa", "countdown", "searchqa", "webshop", "deepcoder")
 COUNT = 256

@@ -8,8 +8,7 @@ import sys
 import pytest
 
 from plat_envs.environment_errors import BadEnvironment
-from plat_envs.show import main
-from plat_envs.split_check import check_splits
+from plat_envs.show import check_splits, main
 
 
 @pytest.mark.parametrize(
@@ -43,7 +42,7 @@ class Overlapping:
 
 
 def test_an_overlap_of_splits_is_named_with_its_seeds(monkeypatch):
-    monkeypatch.setattr("plat_envs.split_check.make_environment", lambda task, options, split, _: Overlapping(split))
+    monkeypatch.setattr("plat_envs.show.make_environment", lambda task, options, split, _: Overlapping(split))
     with pytest.raises(BadEnvironment, match="mine: 50 of 50 problems of validation are in base too") as caught:
         check_splits("mine", {}, "chat", 50)
     assert caught.value.where == "base seed 0, validation seed 0"
@@ -60,7 +59,7 @@ def test_base_and_train_may_share_problems(monkeypatch):
         made.first += 1000 * (split == "heldout")
         return made
 
-    monkeypatch.setattr("plat_envs.split_check.make_environment", make)
+    monkeypatch.setattr("plat_envs.show.make_environment", make)
     assert check_splits("mine", {}, "chat", 50) == dict.fromkeys(starts, 50)
     with pytest.raises(BadEnvironment, match="50 of 150 problems of validation are in base too") as caught:
         check_splits("mine", {}, "chat", 150)

@@ -10,7 +10,7 @@ import pytest
 from plat.errors import SpecError
 from plat_rl.loop import check_task
 from plat_rl.loop.check_task import check_instances
-from plat_rl.loop.instance_sets import FixedInstances
+from plat_rl.loop.randomness import FixedInstances
 from plat_rl.run_config import RunConfig
 
 

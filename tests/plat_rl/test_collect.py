@@ -5,24 +5,23 @@ from __future__ import annotations
 import numpy as np
 from scipy import stats
 
-from plat_rl.embedded import collect
-from plat_rl.embedded.collect import Collector
+from plat_rl.embedded import train
 from plat_rl.embedded.evaluate import evaluate
+from plat_rl.embedded.train import Collector
 from plat_rl.environments import make_environments
-from plat_rl.loop.instance_sets import FixedInstances
-from plat_rl.loop.randomness import training_seeds
+from plat_rl.loop.randomness import FixedInstances, training_seeds
 
 
 def test_twelve_refills_of_every_step_play_instances_of_their_own(compose, policy, monkeypatch):
     """One token is no answer: all returns are equal, so every refill is used up and the batch is empty in the end."""
     config = compose("task=frozenlake", "algorithm=dapo", "algorithm.max_refills=12", "task.response_tokens=1")
-    played, real = [], collect.rollout
+    played, real = [], train.rollout
 
     def recording(weights, tokenizer, episodes, sampling, key):
         played.append((key, list(episodes.seeds), list(episodes.noises)))
         return real(weights, tokenizer, episodes, sampling, key)
 
-    monkeypatch.setattr(collect, "rollout", recording)
+    monkeypatch.setattr(train, "rollout", recording)
     collector = Collector(config, policy.tokenizer)
     for step in (1, 2, 3):
         batch = collector.rollout(policy.weights, step)

@@ -10,8 +10,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from plat_rl.embedded import cross_score
-from plat_rl.embedded.cross_score import log_likelihoods, measure
+from plat_rl.embedded import scoring
+from plat_rl.embedded.scoring import log_likelihoods, measure
 from plat_rl.rl.config import MIConfig
 
 
@@ -25,7 +25,7 @@ def slow(policy, prompt, reasoning, temperature):
 @pytest.mark.parametrize("task", ["frozenlake", "metamathqa"])  # prompts of one length, and of several
 @pytest.mark.parametrize(("temperature", "chunk"), [(1.0, 2048), (0.7, 5)])
 def test_the_matrix_is_that_of_a_slow_loop(compose, play, policy, monkeypatch, task, temperature, chunk):
-    monkeypatch.setattr(cross_score, "CHUNK", chunk)
+    monkeypatch.setattr(scoring, "CHUNK", chunk)
     batch = play(compose(f"task={task}"), groups=3, size=4)
     rows = np.flatnonzero(batch.reasoning_length > 0)[:10]
     rows = np.concatenate((rows, rows[:2]))  # repeated reasonings

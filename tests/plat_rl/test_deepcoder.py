@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from plat.errors import RunError, SpecError
-from plat.planning.needs import need_lines
+from plat.planning.check import need_lines
 from plat_envs.api import make_environment
 from plat_envs.programs import grader
 from plat_envs.sandbox import levels
@@ -18,8 +18,8 @@ from plat_rl.embedded.train import train
 from plat_rl.embedded.transformer import hf
 from plat_rl.embedded.transformer.model import Shape
 from plat_rl.environments import facts_of_task, needs_of_task
-from plat_rl.loop.played_response import NO_PROGRAM, play_response
 from plat_rl.loop.trajectory_table import trick_shares
+from plat_rl.loop.turns import NO_PROGRAM, play_response
 from plat_rl.metric_names import METRICS
 
 
@@ -97,7 +97,7 @@ def test_a_sandbox_that_cannot_be_had_is_one_message(chat, without_levels, memor
 
 
 def test_the_plan_names_files_and_a_grader_that_does_not_answer(chat, monkeypatch):
-    monkeypatch.setattr("plat_envs.sandbox.remote.ATTEMPTS", 1)
+    monkeypatch.setattr("plat_envs.sandbox.levels.ATTEMPTS", 1)
     remote = ("+task.env.sandbox=remote", "+task.env.grader=http://127.0.0.1:9")
     (sandbox,) = needs_of_task(chat(*remote))
     assert "http://127.0.0.1:9" in sandbox.what and "answer" in sandbox.absent

@@ -14,7 +14,7 @@ from plat.trainer.finding import find_trainer
 from plat_rl.rl.config import AlgorithmConfig, FilterConfig, GradientConfig, MIConfig
 from plat_rl.rl.filter.rule import RULES, find_rule
 from plat_rl.rl.filter.selection import select, select_within_group
-from plat_rl.rl.scores import prompt_scores
+from plat_rl.rl.statistics import prompt_scores
 from plat_rl.validation import idle_keys
 
 OFF = {"gradient": asdict(GradientConfig()), "mi": asdict(MIConfig())}

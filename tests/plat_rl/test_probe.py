@@ -19,7 +19,7 @@ from plat_rl.embedded.base_model.load import load_base
 from plat_rl.embedded.probe import Probe, ProbeResult, Reasonings
 from plat_rl.embedded.spec import SPEC
 from plat_rl.embedded.transformer.model import initialise, unpack
-from plat_rl.loop.instance_sets import FixedInstances, probe_instances
+from plat_rl.loop.randomness import FixedInstances, probe_instances
 
 BLOCKS = 2
 

@@ -11,7 +11,7 @@ from plat_rl.embedded import generate as generation
 from plat_rl.embedded.evaluate import evaluate
 from plat_rl.embedded.rollout import Episodes, Sampling, rollout
 from plat_rl.environments import make_environments
-from plat_rl.loop.instance_sets import FixedInstances
+from plat_rl.loop.randomness import FixedInstances
 
 ARRAYS = ("prompt_of_row", "responses", "response_length", "reasoning_length", "log_probs", "entropies", "rewards")
 FULL = ("train.context=full",)

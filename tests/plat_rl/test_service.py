@@ -16,8 +16,7 @@ from plat.runner.execution import execute
 from plat.spec.expansion.experiment import build_run
 from plat.store.home import Home
 from plat.store.run_directory.creation import create
-from plat_envs.retrieval.corpus import Corpus
-from plat_envs.retrieval.finder import Source
+from plat_envs.retrieval.corpus import Corpus, Source
 from plat_envs.retrieval.indexes import build_index
 from plat_envs.retrieval.server import Pages, Server
 from plat_envs.searchqa import spec

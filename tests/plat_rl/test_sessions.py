@@ -13,7 +13,7 @@ from plat_envs.api import EnvironmentSpec, find_environment
 from plat_envs.environment_errors import BadEnvironment, ServiceError
 from plat_envs.questions.countdown import CountdownConfig
 from plat_rl.embedded.rollout import Episodes, Sampling, rollout
-from plat_rl.sessions import Sessions
+from plat_rl.environments import Sessions
 
 
 class Counted:

@@ -8,7 +8,7 @@ from statistics import fmean, stdev
 import numpy as np
 import pytest
 
-from plat_rl.embedded import collect
+from plat_rl.embedded import train as training
 from plat_rl.embedded.train import train
 from plat_rl.environments import make_environments
 from plat_rl.metric_names import METRICS
@@ -132,13 +132,13 @@ def test_a_precheck_of_the_base_model(both):
 def test_rollouts_alone_are_a_run(compose, memory_io, monkeypatch):
     """Without iterations nothing is trained on; the batch is the same as before a training, and no training batch."""
     alone, trained = memory_io(), memory_io()
-    played, real = [], collect.rollout
+    played, real = [], training.rollout
 
     def recording(weights, tokenizer, episodes, sampling, key):
         played.append(set(episodes.seeds))
         return real(weights, tokenizer, episodes, sampling, key)
 
-    monkeypatch.setattr(collect, "rollout", recording)
+    monkeypatch.setattr(training, "rollout", recording)
     assert train(compose("train.precheck=6", "train.iterations=0"), alone).kind == "finished"
     assert len(played) == 1 and len(played[0]) == 6
     train(compose("train.precheck=6", "gradient.times=1", "gradient.prompts=6"), trained)

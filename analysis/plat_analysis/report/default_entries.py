@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from plat.errors import SpecError
-from plat.spec.expansion.claimed import claimed
+from plat.spec.expansion.experiment import claimed
 from plat.words.metric_names import SUCCESS, VAL_SUCCESS, own_metric
+from plat_analysis.builder_options import added_axes, by_axes, varied_axes
 from plat_analysis.data.results import Results
 from plat_analysis.facets import Facets, Layout
-from plat_analysis.own_axes import added_axes, by_axes, varied_axes
 from plat_analysis.quantities.metric import end_decimals
 
 MOST_CURVES = 6  # of metrics that no claim is about

@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 
 from steps.step import Step
 
-TESTS = Path(__file__).parents[3] / "tests" / "plat" / "trainer" / "cuda"
+TESTS = Path(__file__).parents[3] / "tests" / "plat_rl" / "cuda"
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ from random_models import SHAPES, folder_of
 from trainers.embedded import QUIET, quiet_run
 from trainers.operations import Operations
 
-from plat_rl.embedded.device import set_up
+from plat_rl.embedded.scoring import set_up
 from steps.step import GIB, Step
 
 TASK = (

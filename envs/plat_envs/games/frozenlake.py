@@ -17,11 +17,18 @@ from functools import lru_cache, partial
 
 from plat_envs.api import EnvironmentSpec
 from plat_envs.environment_errors import check_range
-from plat_envs.games.frozenlake_policies import step_nearer, walk_straight
-from plat_envs.games.grid import join_moves, random_moves, read_moves, said_moves
-from plat_envs.games.ways import distances, neighbours, straight_way
+from plat_envs.games.ways import (
+    distance,
+    distances,
+    join_moves,
+    neighbours,
+    random_moves,
+    read_moves,
+    said_moves,
+    straight_way,
+)
 from plat_envs.instances import Candidate, draw, split_of
-from plat_envs.stand_in.templates import GRID_TEMPLATES, sentence
+from plat_envs.stand_in.vocabulary import GRID_TEMPLATES, sentence
 from plat_envs.turns.episode import Episode, EpisodeConfig
 
 GYM_ACTIONS = {"left": 0, "down": 1, "right": 2, "up": 3}
@@ -258,3 +265,33 @@ SPEC = EnvironmentSpec(
     version="3",
     plenty=512,
 )
+
+
+# Scripted policies of FrozenLake.
+
+
+def walk_straight(environment: FrozenLake) -> str:
+    """Return the next moves straight to the goal, vertical ones first, as if there were no holes."""
+    size, cell = environment.config.size, environment.position
+    moves = []
+    for to in straight_way(size, cell, environment.lake.goal)[: environment.config.actions_per_turn]:
+        moves += [move for move, near in neighbours(size)[cell].items() if near == to]
+        cell = to
+    return join_moves(moves)
+
+
+def step_nearer(environment: FrozenLake) -> str:
+    """Return moves, each to the neighbouring cell without a hole that is nearest to the goal.
+
+    Distances are rows plus columns. Of equally near cells the first in the order up, down, left, right.
+    """
+    size, goal, cell = environment.config.size, environment.lake.goal, environment.position
+    cells = "".join(environment.lake.rows)
+    moves: list[str] = []
+    while len(moves) < environment.config.actions_per_turn and cell != goal:
+        safe = {move: near for move, near in neighbours(size)[cell].items() if cells[near] != "H"}
+        if not safe:
+            break
+        moves.append(min(safe, key=lambda move: distance(size, safe[move], goal)))
+        cell = safe[moves[-1]]
+    return join_moves(moves)

@@ -13,11 +13,10 @@ from functools import lru_cache, partial
 
 from plat_envs.api import EnvironmentSpec
 from plat_envs.environment_errors import check_range
-from plat_envs.games.grid import DELTAS, join_moves, random_moves, read_moves, said_moves
-from plat_envs.games.sokoban_policies import push_nearer, push_through_walls
 from plat_envs.games.sokoban_solver import State, backward_distances, moved, shortest_solution, steps
+from plat_envs.games.ways import DELTAS, distance, join_moves, random_moves, read_moves, said_moves
 from plat_envs.instances import Candidate, draw
-from plat_envs.stand_in.templates import GRID_TEMPLATES, PUSH_TEMPLATES, sentence
+from plat_envs.stand_in.vocabulary import GRID_TEMPLATES, PUSH_TEMPLATES, sentence
 from plat_envs.turns.episode import Episode, EpisodeConfig
 
 _TRIES = 8  # positions tried of one layout before a new one is searched
@@ -228,3 +227,46 @@ SPEC = EnvironmentSpec(
     version="2",
     plenty=512,
 )
+
+
+# Scripted policies of Sokoban.
+
+
+def push_through_walls(environment: Sokoban) -> str:
+    """Return the next moves of a shortest solution as if the outer wall were the only one."""
+    size = environment.config.size
+    outer = frozenset(
+        row * size + column
+        for row in range(size)
+        for column in range(size)
+        if row in (0, size - 1) or column in (0, size - 1)
+    )
+    plan = shortest_solution(size, outer, environment.puzzle.targets, (environment.player, environment.boxes))
+    moves = [move for move, _ in plan[: environment.config.actions_per_turn]]
+    return join_moves(moves)
+
+
+def push_nearer(environment: Sokoban) -> str:
+    """Return moves, each the one that brings boxes nearest to targets, then the player to a box.
+
+    Distances are rows plus columns. A box counts to its nearest target, and the player to the nearest box that is on
+    none. Of equally good moves the first in the order up, down, left, right; moves into a wall are left out.
+    """
+    size, targets, walls = environment.config.size, environment.puzzle.targets, environment.puzzle.walls
+
+    def cost(state: State) -> tuple[int, int]:
+        player, boxes = state
+        left = [box for box in boxes if box not in targets]
+        to_target = sum(min(distance(size, box, target) for target in targets) for box in left)
+        return to_target, min((distance(size, player, box) for box in left), default=0)
+
+    state: State = (environment.player, environment.boxes)
+    moves: list[str] = []
+    while len(moves) < environment.config.actions_per_turn and state[1] != targets:
+        after = {move: moved(state, step, walls) for move, step in steps(size).items()}
+        after = {move: position for move, position in after.items() if position != state}
+        if not after:
+            break
+        moves.append(min(after, key=lambda move: cost(after[move])))
+        state = after[moves[-1]]
+    return join_moves(moves)

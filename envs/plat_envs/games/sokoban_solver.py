@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from plat_envs.games.grid import DELTAS
+from plat_envs.games.ways import DELTAS
 
 State = tuple[int, tuple[int, ...]]  # player, sorted boxes; cells are numbered row by row
 

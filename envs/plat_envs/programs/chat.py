@@ -7,9 +7,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from plat_envs.programs.config import DeepCoderConfig
 from plat_envs.programs.grader import grader_of
-from plat_envs.programs.problem import Problem, best_constant
+from plat_envs.programs.problem import DeepCoderConfig, Problem, best_constant
 from plat_envs.sandbox.hack import attempts
 from plat_envs.sandbox.program import unfence
 from plat_envs.turns.episode import Episode

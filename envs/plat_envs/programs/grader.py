@@ -12,8 +12,7 @@ from functools import lru_cache
 from threading import Lock
 
 from plat_envs.environment_errors import BadEnvironment, ServiceError
-from plat_envs.programs.config import DeepCoderConfig
-from plat_envs.programs.problem import AnyTest
+from plat_envs.programs.problem import AnyTest, DeepCoderConfig
 from plat_envs.sandbox.program import Grade, Limits, Program
 from plat_envs.sandbox.sandbox import Sandbox
 

@@ -21,8 +21,7 @@ from plat_envs.data import check_source, fingerprint, is_here, of_split, rows_of
 from plat_envs.environment_errors import BadEnvironment, check_choice, check_range
 from plat_envs.instances import Candidate, draw, ready
 from plat_envs.questions.expression import evaluate
-from plat_envs.stand_in.templates import NUMBER_TEMPLATES, sentence
-from plat_envs.stand_in.vocabulary import MAX_NUMBER
+from plat_envs.stand_in.vocabulary import MAX_NUMBER, NUMBER_TEMPLATES, sentence
 from plat_envs.turns.episode import Episode, EpisodeConfig
 
 MOST_NUMBERS = 4

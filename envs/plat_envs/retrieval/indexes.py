@@ -7,9 +7,8 @@ import json
 from pathlib import Path
 
 from plat_envs.environment_errors import BadEnvironment
-from plat_envs.retrieval.corpus import Corpus
+from plat_envs.retrieval.corpus import BM25, Corpus, Finder, Source
 from plat_envs.retrieval.file_hash import file_hash, written
-from plat_envs.retrieval.finder import BM25, Finder, Source
 
 SUFFIX = ".corpus.json"  # of the file beside an index that says which corpus it was built from
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import sha256
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from plat_envs.environment_errors import BadEnvironment
-from plat_envs.retrieval.corpus import Corpus
-from plat_envs.retrieval.encoder import PASSAGE, QUERY, Encoder
-from plat_envs.retrieval.file_hash import written
-from plat_envs.retrieval.finder import Found, Source
+from plat_envs.retrieval.corpus import Corpus, Found, Source
+from plat_envs.retrieval.file_hash import file_hash, written
 
 KINDS = {"flat": "Flat", "hnsw64": "HNSW64,Flat"}  # as the published indexes were made
 DECIMALS = 5  # of a score: further ones depend on which queries are answered together
@@ -80,3 +81,76 @@ def _faiss() -> Any:
             fix="pip install 'plat[retrieval]', or --encoder bm25",
         ) from None
     return faiss
+
+
+# An encoder of the family E5: texts become vectors of length 1, from a folder in the format of Hugging Face.
+
+QUERY, PASSAGE = "query: ", "passage: "  # E5 was trained with these words in front
+LONGEST = 256  # tokens of a text; the rest is cut
+BATCH = 64  # texts that go through the network together
+_WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+_OTHERS = ("config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json")
+
+
+class Encoder:
+    """The encoder of a folder. `dimension` of its vectors.
+
+    Raises BadEnvironment if a package is missing, the folder holds no encoder, or the device cannot be used.
+    """
+
+    def __init__(self, folder: str, device: str = "cpu") -> None:
+        self.folder = Path(folder)
+        if not (self.folder / "config.json").is_file():
+            raise BadEnvironment(
+                "there is no encoder: a folder with config.json, weights and a tokenizer is needed",
+                where=folder,
+                fix="hf download intfloat/e5-base-v2 --local-dir DIR, and --encoder DIR; or --encoder bm25",
+            )
+        try:
+            import torch
+            from transformers import AutoModel, AutoTokenizer
+        except ImportError as error:
+            what = f"an encoder needs a package that is not installed: {error.name}"
+            raise BadEnvironment(what, where=folder, fix="pip install 'plat[hub]', or --encoder bm25") from None
+        try:
+            self._tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+            model: Any = AutoModel.from_pretrained(folder, local_files_only=True, dtype=torch.float32)
+            self._model = model.to(device).eval()
+        except Exception as error:  # files and devices raise errors of many classes
+            raise BadEnvironment(
+                f"the encoder cannot be loaded: {type(error).__name__}: {str(error).strip().splitlines()[0]}",
+                where=folder,
+                fix="download the folder again, and use a device that this machine has (--device)",
+            ) from None
+        self._device = device
+        self.dimension = int(self._model.config.hidden_size)
+        self._longest = min(LONGEST, int(getattr(self._model.config, "max_position_embeddings", LONGEST)))
+
+    def encode(self, texts: Sequence[str], prefix: str) -> NDArray[np.float32]:
+        """Return a vector of length 1 for each text. `prefix`: QUERY or PASSAGE."""
+        import torch
+
+        order = sorted(range(len(texts)), key=lambda number: len(texts[number]))  # equal lengths need little padding
+        vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
+        for first in range(0, len(order), BATCH):
+            chosen = order[first : first + BATCH]
+            tokens = self._tokenizer(
+                [prefix + texts[number] for number in chosen],
+                padding=True,
+                truncation=True,
+                max_length=self._longest,
+                return_tensors="pt",
+            ).to(self._device)
+            with torch.inference_mode():
+                states = self._model(**tokens).last_hidden_state
+                mask = tokens["attention_mask"][..., None]
+                mean = (states * mask).sum(1) / mask.sum(1).clamp(min=1)
+                vectors[chosen] = torch.nn.functional.normalize(mean, dim=-1).cpu().numpy()
+        return vectors
+
+    @property
+    def content_hash(self) -> str:
+        """The SHA-256 of the files that decide the vectors."""
+        weights = [name for name in _WEIGHTS if (self.folder / name).is_file()][:1]
+        names = [*(name for name in _OTHERS if (self.folder / name).is_file()), *weights]
+        return sha256("\n".join(f"{name} {file_hash(self.folder / name)}" for name in names).encode()).hexdigest()

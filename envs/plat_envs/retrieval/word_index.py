@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from plat_envs.engines import postings
 from plat_envs.environment_errors import BadEnvironment
-from plat_envs.retrieval.corpus import Corpus
+from plat_envs.retrieval.corpus import BM25, Corpus, Found, Source
 from plat_envs.retrieval.file_hash import written
-from plat_envs.retrieval.finder import BM25, Found, Source
 
 MOST = 1_000_000  # pages: an index of more needs too much memory
 _DIGITS = 8  # of a page's number, so that the order of ids as text is that of numbers

@@ -6,15 +6,17 @@ import array
 import contextlib
 import json
 import os
+import random
+import select
 import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from plat_envs.environment_errors import BadEnvironment
-from plat_envs.sandbox import commands, users
-from plat_envs.sandbox.exchange import Exchange
+from plat_envs.sandbox import commands
 from plat_envs.sandbox.program import Limits, Outcome, Program, Status
 
 COMMANDS: dict[str, Callable[[], list[str]]] = {
@@ -50,7 +52,7 @@ class Box:
                 start_new_session=True,
             )
         self._control.settimeout(PATIENCE)
-        uid = users.one_of_its_own() if os.geteuid() == 0 else None
+        uid = one_of_its_own() if os.geteuid() == 0 else None
         setup = {"level": self.level, "limits": vars(self.limits), "uid": uid, "readable": commands.readable()}
         with _file_with(setup) as file:
             self._send(b"setup", [file])
@@ -168,3 +170,110 @@ def _status(report: dict[str, Any], stopped: Status | None, tail: str) -> Status
     if report["code"] > 0:
         return "memory" if tail.rstrip().rpartition("\n")[2].startswith("MemoryError") else "error"
     return "ok"
+
+
+# The parent's side of the pipes of one test: feed stdin, read up to a limit, keep the end of stderr.
+
+STDERR_TAIL = 4096
+AT_ONCE = 1 << 16  # bytes in one read or write
+
+
+class Exchange:
+    """The parent's ends of the three pipes of one test."""
+
+    def __init__(self, our_in: int, our_out: int, our_error: int, stdin: bytes, limit: int) -> None:
+        self.output, self.error = bytearray(), bytearray()
+        self._read_errors = 0
+        self._stdin, self._limit = memoryview(stdin), limit
+        self._in, self._out, self._err = our_in, our_out, our_error
+        self._open = {our_in, our_out, our_error}
+        self._poll = select.poll()
+        for descriptor in self._open:
+            os.set_blocking(descriptor, False)
+        self._poll.register(our_in, select.POLLOUT)
+        self._poll.register(our_out, select.POLLIN)
+        self._poll.register(our_error, select.POLLIN)
+
+    def __enter__(self) -> Exchange:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for descriptor in self._open:
+            os.close(descriptor)
+
+    def follow(self, control: int, deadline: float) -> Status | None:
+        """Write and read until the launcher reports; return why the program has to be stopped, if it has."""
+        self._poll.register(control, select.POLLIN)
+        while (left := deadline - time.monotonic()) > 0:
+            ready = dict(self._poll.poll(left * 1000))
+            for descriptor in ready.keys() - {control}:
+                self._move(descriptor)
+            if self.is_over():
+                return "output"
+            if control in ready:
+                return None
+        return "wall"
+
+    def drain(self) -> None:
+        """Read what is left in the pipes of a program that has ended."""
+        for descriptor in self._open - {self._in}:
+            while descriptor in self._open and not self.is_over() and self._move(descriptor):
+                pass
+
+    def is_over(self) -> bool:
+        """Return True if the program wrote more than it may."""
+        return len(self.output) > self._limit or self._read_errors > self._limit
+
+    def _move(self, descriptor: int) -> bool:
+        """Move some bytes; close the pipe at its end. Return False if there was nothing to move."""
+        try:
+            if descriptor == self._in:
+                self._stdin = self._stdin[os.write(descriptor, self._stdin[:AT_ONCE]) :] if self._stdin else self._stdin
+                if not self._stdin:
+                    self._close(descriptor)
+                return True
+            data = os.read(descriptor, AT_ONCE)
+        except BlockingIOError:
+            return False
+        except BrokenPipeError:
+            self._close(descriptor)
+            return False
+        if not data:
+            self._close(descriptor)
+        elif descriptor == self._out:
+            self.output += data
+        else:
+            self._read_errors += len(data)
+            self.error = (self.error + data)[-STDERR_TAIL:]
+        return bool(data)
+
+    def _close(self, descriptor: int) -> None:
+        self._poll.unregister(descriptor)
+        self._open.remove(descriptor)
+        os.close(descriptor)
+
+
+# A user for programs that root runs: one whom nobody else is.
+
+FIRST, NUMBER = 1 << 30, 1 << 30  # far from all real users
+ORDINARY = 1 << 15  # a container has often no more than 65,536 users; real ones have low numbers, nobody the highest
+
+
+def one_of_its_own() -> int | None:
+    """Return a random number of a user and a group that exist here; None if root is the only user."""
+    users = min(_known(Path("/proc/self/uid_map")), _known(Path("/proc/self/gid_map")))
+    if users >= FIRST + NUMBER:
+        return FIRST + random.SystemRandom().randrange(NUMBER)
+    if users >= 2 * ORDINARY:
+        return ORDINARY + random.SystemRandom().randrange(ORDINARY - 1000)
+    return None
+
+
+def _known(path: Path) -> int:
+    """Return how many numbers from 0 on are known without a gap."""
+    known = 0
+    for first, _, length in sorted(tuple(map(int, line.split())) for line in path.read_text().splitlines()):
+        if first > known:
+            break
+        known = max(known, first + length)
+    return known

@@ -5,14 +5,10 @@ from __future__ import annotations
 import random
 import re
 
-from plat_envs.shop.chat_facts import costs, facts_stated, limit_is, sentence, wanted
-from plat_envs.shop.config import WebShopConfig
-from plat_envs.shop.pages import page_text, possible_actions
-from plat_envs.shop.product import Product
+from plat_envs.shop.product import Goal, Product, WebShopConfig
 from plat_envs.shop.score import score
-from plat_envs.shop.shopper import Shopper
+from plat_envs.shop.shopper import BUY, NEXT, PREVIOUS, SUB_PAGES, Shopper, Visit
 from plat_envs.shop.shops import GoalShop, goals_of_split
-from plat_envs.shop.visit import BUY, NEXT, PREVIOUS, SUB_PAGES, Visit
 
 _ACTION = re.compile(r"\s*(search|click)\[(.+)\]", re.IGNORECASE | re.DOTALL)
 _PAGES_AHEAD = 3  # of results that a demonstration turns over before it searches again
@@ -117,3 +113,116 @@ class ChatShopper(Shopper):
 
     def _facts_stated(self, reasoning: str) -> list[bool]:
         return facts_stated(self.visit, self.goal, reasoning)
+
+
+# The sentences of the chat rendering that state facts, and whether the facts hold.
+#
+# B0ABCDEFGH costs 18.99; the limit is 40.00; so click[b0abcdefgh]
+
+_JOIN = "; "
+_COSTS = re.compile(r"(\w+) costs (\d+\.\d\d)")
+_LIMIT = re.compile(r"the limit is (\d+\.\d\d)")
+_WANTED = re.compile(r"(.+) is wanted")
+_SO = re.compile(r"so (?:search|click)\[.+\]", re.DOTALL)
+
+
+def costs(product: Product) -> str:
+    """Return the fact that a product has its price."""
+    return f"{product.id} costs {product.price:.2f}"
+
+
+def limit_is(limit: float) -> str:
+    """Return the fact that the highest price is this."""
+    return f"the limit is {limit:.2f}"
+
+
+def wanted(what: str) -> str:
+    """Return the fact that the goal names this type, attribute or option."""
+    return f"{what} is wanted"
+
+
+def sentence(facts: list[str], answer: str) -> str:
+    """Return the reasoning that states these facts and leads to the answer."""
+    return _JOIN.join([*facts, f"so {answer}"])
+
+
+def facts_stated(visit: Visit, goal: Goal, reasoning: str) -> list[bool]:
+    """Return for each fact in the reasoning True if it holds on this page; [] for other sentences."""
+    *facts, so = reasoning.split(_JOIN)
+    judged = [_holds(visit, goal, fact) for fact in facts]
+    if not _SO.fullmatch(so) or None in judged:
+        return []
+    return [bool(holds) for holds in judged]
+
+
+def _holds(visit: Visit, goal: Goal, fact: str) -> bool | None:
+    """Return whether a fact holds; None if the text states none."""
+    if match := _COSTS.fullmatch(fact):
+        shown = [visit.item.id] if visit.item else visit.shown() if visit.page == "results" else ()
+        return match.group(1) in shown and fact == costs(visit.shop.product(match.group(1)))
+    if _LIMIT.fullmatch(fact):
+        return fact == limit_is(goal.limit)
+    if match := _WANTED.fullmatch(fact):
+        return match.group(1) in (goal.query, *goal.attributes, *goal.options)
+    return None
+
+
+# The text of pages in the chat rendering: pieces joined by `[SEP]`, as released, and the actions that are possible.
+
+SEPARATOR = " [SEP] "
+
+
+def page_text(visit: Visit, instruction: str) -> str:
+    """Return the text of the open page under the instruction."""
+    name = ["WebShop"] if visit.page == "search" else []
+    return SEPARATOR.join([*name, "Instruction:", instruction, *_pieces(visit)])
+
+
+def _pieces(visit: Visit) -> list[str]:
+    if visit.page == "search":
+        return ["Search"]
+    if visit.page == "done":
+        return ["Thank you for shopping with us!"]
+    if visit.page == "results":
+        return _results(visit)
+    item = visit.item
+    assert item is not None  # all other pages are of an item
+    return [
+        "Back to Search",
+        "< Prev",
+        *(_sub_page(visit.page, item) if visit.page in SUB_PAGES else _item(item, visit.chosen)),
+    ]
+
+
+def _results(visit: Visit) -> list[str]:
+    pieces = ["Back to Search", f"Page {visit.number} (Total results: {len(visit.hits)})"]
+    pieces += [button for button in ("< Prev", "Next >") if button.lower() in visit.clickable()]
+    for product_id in visit.shown():
+        product = visit.shop.product(product_id)
+        pieces += [product.id, product.title, product.price_tag]
+    return pieces
+
+
+def _item(item: Product, chosen: dict[str, str]) -> list[str]:
+    """Return the pieces of an item's page. What was chosen stands there too, so that a page is the whole state."""
+    pieces = [piece for name, values in item.options.items() for piece in (name, *values)]
+    pieces += [f"Chosen {name}: {value}" for name, value in chosen.items()]
+    return [
+        *pieces,
+        *(item.title, f"Price: {item.price_tag}", "Rating: N.A."),
+        *(page.capitalize() for page in SUB_PAGES),
+        "Buy Now",
+    ]
+
+
+def _sub_page(page: str, item: Product) -> list[str]:
+    """Return the texts of a sub-page. Published products come without reviews, and generated ones have none."""
+    if page == "description":
+        return [item.description]
+    return list(item.bullets) if page == "features" else []
+
+
+def possible_actions(visit: Visit) -> list[str]:
+    """Return the actions that the page shows. A search is listed where there is a search bar, but works everywhere."""
+    clicks = [f"click[{name}]" for name in visit.clickable()]
+    return ["search[<content>]", *clicks] if visit.page == "search" else clicks

@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
+import socket
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from functools import cached_property, lru_cache
 from hashlib import file_digest, sha256
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from plat_envs.environment_errors import BadEnvironment
-from plat_envs.shop.config import WebShopConfig
 from plat_envs.shop.json_items import GET_IT, read_items, read_object
-from plat_envs.shop.product import Goal, Product
+from plat_envs.shop.product import Goal, Product, WebShopConfig
 from plat_envs.shop.published import (
     Instruction,
     as_row,
@@ -30,7 +33,6 @@ from plat_envs.shop.published import (
     product_of,
     synthetic,
 )
-from plat_envs.shop.scratch import scratch_folder
 from plat_envs.shop.shops import HITS, WINDOW, searched_text
 
 if TYPE_CHECKING:
@@ -217,3 +219,28 @@ def read_shop(files: dict[str, Path], goals: str) -> Iterator[tuple[Product, lis
             yield product, human(people.get(product.id, []), where)
         else:
             yield product, synthetic(attributes.get(product.id, {}), where)
+
+
+# A folder for files that are being made. One that a killed process has left is removed by the next.
+
+
+@contextmanager
+def scratch_folder(parent: Path) -> Iterator[Path]:
+    """Make a folder below `parent` for the block; remove those whose process on this host has ended."""
+    host = f"converting-{socket.gethostname()}-"  # other hosts may share `parent`: their processes are not seen here
+    for left in parent.glob("converting-*"):
+        owner = re.fullmatch(re.escape(host) + r"(\d+)-\w+", left.name)
+        if owner and not _lives(int(owner[1])):
+            shutil.rmtree(left, ignore_errors=True)
+    with TemporaryDirectory(prefix=f"{host}{os.getpid()}-", dir=parent) as folder:
+        yield Path(folder)
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except PermissionError:  # it is another user's
+        return True
+    except (ProcessLookupError, OverflowError):
+        return False
+    return True

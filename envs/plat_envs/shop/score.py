@@ -8,11 +8,11 @@ under other searches and departments and share at most a fifth, and else 1.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from functools import lru_cache
 
-from plat_envs.shop.colors import plain_color
 from plat_envs.shop.product import Goal, Product
-from plat_envs.shop.similarity import similarity
 
 ALIKE = 85  # texts above this similarity count as equal
 
@@ -52,3 +52,66 @@ def matched_options(chosen: Iterable[str], goal: Goal) -> int:
 def matches(value: str, option: str) -> bool:
     """Return True if a chosen value counts as an option of the goal. Shades of one colour do."""
     return similarity(plain_color(value), plain_color(option)) > ALIKE
+
+
+# Colours of options: a value such as `06-dark red` counts as the first known colour that it contains.
+
+# In the order in which they are looked for. Scores depend on it: `light green` is green, and so is `dark green`.
+COLORS = tuple(
+    (
+        "alabaster apricot aqua ash asphalt azure banana beige black blue blush bordeaux bronze brown burgundy camel "
+        "camo caramel champagne charcoal cheetah chestnut chocolate christmas coffee cognac copper coral cranberry "
+        "cream crystal dark denim eggplant elephant espresso fuchsia gold granite grape graphite grass gray green grey "
+        "heather indigo ivory ivy khaki lavender lemon leopard light lilac lime magenta maroon mauve merlot midnight "
+        "mint mocha multicolor mushroom mustard natural navy nude olive orange peach pewter pink plum purple rainbow "
+        "red rose royal rust sand sapphire seashell silver skull slate steel stone stonewash sunflower tan taupe teal "
+        "tiger turquoise violet walnut wheat white wine yellow"
+    ).split()
+)
+
+
+@lru_cache(maxsize=65536)
+def plain_color(value: str) -> str:
+    """Return the first of COLORS that the value contains; the value itself if it contains none."""
+    return next((color for color in COLORS if color in value), value)
+
+
+# The similarity of two short texts, from 0 to 100: the token-set ratio of the libraries for fuzzy matching.
+#
+# Words are compared as sets: what both texts have, against what both have together with the rest of either. Two texts
+# are as similar as the most similar pair of the three.
+
+_NOT_A_WORD = re.compile(r"[\W_]+")
+_ACCENTED = dict.fromkeys(range(128, 256))  # as in those libraries, which drop these letters and no others
+
+
+def common_length(first: str, second: str) -> int:
+    """Return the length of the longest common subsequence of two texts."""
+    places: dict[str, int] = {}
+    for position, character in enumerate(first):
+        places[character] = places.get(character, 0) | 1 << position
+    everywhere = (1 << len(first)) - 1
+    row = everywhere  # a zero for each character of `first` at which the subsequence grows
+    for character in second:
+        matches = row & places.get(character, 0)
+        row = (row + matches | row - matches) & everywhere
+    return len(first) - row.bit_count()
+
+
+def ratio(first: str, second: str) -> int:
+    """Return twice the common length over the length of both, in whole percent; 0 if one text is empty."""
+    if not first or not second:
+        return 0
+    return round(200 * common_length(first, second) / (len(first) + len(second)))
+
+
+@lru_cache(maxsize=65536)
+def similarity(first: str, second: str) -> int:
+    """Return the token-set ratio. Only letters and digits count, and case does not."""
+    words, others = (set(_NOT_A_WORD.sub(" ", text.translate(_ACCENTED)).lower().split()) for text in (first, second))
+    if not words or not others:
+        return 0
+    both = " ".join(sorted(words & others))
+    one = " ".join([both, *sorted(words - others)]).strip()
+    other = " ".join([both, *sorted(others - words)]).strip()
+    return max(ratio(both, one), ratio(both, other), ratio(one, other))

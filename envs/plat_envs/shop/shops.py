@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from plat_envs.environment_errors import BadEnvironment
 from plat_envs.instances import source_split, split_of
 from plat_envs.shop.catalogue import GOALS, make_goal, make_product, product_ids
-from plat_envs.shop.config import WebShopConfig
-from plat_envs.shop.product import Goal, Product, Shop
+from plat_envs.shop.product import Goal, Product, Shop, WebShopConfig
 
 if TYPE_CHECKING:
     from plat_envs.engines.postings import Postings

@@ -1,10 +1,16 @@
-"""The closed word list of every compact rendering, fixed and ordered (a base model is trained on exactly this list).
+"""The sentences of template reasoning, which fit any state, and the grammar of reasoning that states facts.
 
-Compact text is words of WORDS joined by single spaces. Words of all seven tasks are there from the start, so that a
-task added later changes no existing run. The list never changes under one VERSION: a new word means a new version.
+Templates are on average shorter than sentences that state facts.
 """
 
 from __future__ import annotations
+
+import re
+
+# The closed word list of every compact rendering, fixed and ordered (a base model is trained on exactly this list).
+#
+# Compact text is words of WORDS joined by single spaces. Words of all seven tasks are there from the start, so that a
+# task added later changes no existing run. The list never changes under one VERSION: a new word means a new version.
 
 VERSION = "v2"
 
@@ -59,3 +65,47 @@ def padded(text: str, length: int) -> str:
     """Return the text with `_` after it, so that it has `length` words and later words keep their place."""
     words = text.split()
     return " ".join([*words, *["_"] * (length - len(words))])
+
+
+GRID_TEMPLATES = (
+    "i should move toward the goal",
+    "let me plan a safe path",
+    "think carefully and make the move",
+    "first look then move closer",
+    "the next move should make me closer",
+    "let me try this way",
+)
+PUSH_TEMPLATES = (
+    "i should push the box toward the target",
+    "let me move behind the box",
+)
+NUMBER_TEMPLATES = (
+    "i should use the numbers",
+    "let me count then answer",
+    "add and check the total",
+    "i will try this answer",
+    "let me plan the answer",
+    "think carefully and answer now",
+)
+
+_NUMBER, _DIRECTION = r"\d{1,2}", f"(?:{'|'.join(DIRECTIONS)})"
+
+
+def sentence(pattern: str, *, large: bool = False, tail: str = "") -> re.Pattern[str]:
+    """Return a grammar rule as a regular expression, with a group for each placeholder.
+
+    N is a number, D a direction, N{1,3} one to three numbers in one group; other words are literal. `large` allows
+    numbers of any size and sign (chat rendering); `tail` is appended unchanged.
+    """
+    words = []
+    for word in pattern.split():
+        kind, _, times = word.partition("{")
+        unit = {"N": r"-?\d+" if large else _NUMBER, "D": _DIRECTION}.get(kind)
+        if unit is None:
+            words.append(re.escape(word))
+        elif times:
+            low, high = times.rstrip("}").split(",")
+            words.append(f"({unit}(?: {unit}){{{int(low) - 1},{int(high) - 1}}})")
+        else:
+            words.append(f"({unit})")
+    return re.compile(" ".join(words) + tail)

@@ -120,7 +120,7 @@ def warn_of_needs(runs: Iterable[Run]) -> None:
 
     Raises SpecError if a trainer refuses a run.
     """
-    from plat.planning.needs import need_lines, needs_of
+    from plat.planning.check import need_lines, needs_of
 
     absent = [need for need in needs_of(runs) if need.absent]
     for line in need_lines(absent):

@@ -13,7 +13,7 @@ from plat.app.loading import load_experiments
 from plat.app.run_facts import FIELDS, METRIC, RunFacts
 from plat.app.run_selection import Selection, parse_where
 from plat.errors import SpecError
-from plat.spec.expansion.claimed import claimed
+from plat.spec.expansion.experiment import claimed
 from plat.store.home import Home
 from plat.store.run_directory.paths import RunPaths
 from plat.suggest import suggest

@@ -18,9 +18,8 @@ from plat.words.outcomes import PRUNED
 
 if TYPE_CHECKING:
     from plat.dispatch.dispatcher import Dispatcher
-    from plat.dispatch.dispatcher_spec import Setting
+    from plat.dispatch.dispatcher_spec import SearchCall, Setting
     from plat.dispatch.progress import Progress
-    from plat.dispatch.search_call import SearchCall
     from plat.dispatch.sweep_ends import SweepReport
     from plat.search.search import Search
     from plat.search.summary import Summary
@@ -116,8 +115,8 @@ def _search_there(
 
     Raises HomeError if a process that is not of that dispatcher works on the search, and what `run_missing` raises.
     """
+    from plat.dispatch.dispatcher_spec import SearchCall
     from plat.dispatch.schedulers import ask_schedulers
-    from plat.dispatch.search_call import SearchCall
     from plat.search.following import FollowedSearch
     from plat.search.study import Study, open_study
     from plat.search.summary import summarise

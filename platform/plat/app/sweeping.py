@@ -12,7 +12,7 @@ from plat.app.checking import check_asked, check_reference, check_report, warn_o
 from plat.app.loading import is_cluster_argument
 from plat.app.messages import stage
 from plat.errors import StoreError
-from plat.planning.order import in_order
+from plat.planning.cost import in_order
 from plat.runner.failures import FINAL
 from plat.store.home import Home
 from plat.units import are, counted

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from plat.dispatch.dispatcher import ENDED, QUEUED, WAITING, Change, Job
 from plat.errors import HomeError, PlatError
-from plat.runner import memory
+from plat.runner import failures
 from plat.runner.failures import FINAL, RETRIES
 from plat.runner.training import typed_config
 from plat.store.run_directory import lease
@@ -134,6 +134,6 @@ def _may_retry(job: Job, failure: str, paths: RunPaths | None) -> bool:
         return job.tries[failure] < RETRIES.get(failure, 0)
     spec = find_trainer(job.run.trainer)
     try:
-        return memory.can_be_smaller(spec, typed_config(job.run.config, spec), paths)
+        return failures.can_be_smaller(spec, typed_config(job.run.config, spec), paths)
     except Exception:  # an error in the trainer's own code: the next attempt would record it
         return False

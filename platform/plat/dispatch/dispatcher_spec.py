@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from plat.dispatch.dispatcher import Dispatcher
-from plat.dispatch.search_call import SearchCall
 from plat.errors import SpecError
 from plat.store.coordination.submissions import Submission
 from plat.store.home import Home
@@ -79,7 +78,7 @@ class DispatcherSpec:
     end_tasks            (tasks): end these tasks of submissions; none of their runs is wanted any more
     task_states          (home, note): the states of the tasks of open submissions; with `note`, record in the home
                          which tasks are over
-    open_search          (setting, search): a dispatcher that executes a whole search (`plat.dispatch.search_call`) by
+    open_search          (setting, search): a dispatcher that executes a whole search by
                          itself, and follows its runs; None: the command asks for the trials
     on_this_machine      this machine executes the runs; False for a scheduler, which may also have runs of other sweeps
     detaches_by_default  a sweep returns as soon as the scheduler has its runs, unless `--wait` is given
@@ -103,3 +102,34 @@ def cannot_detach() -> SpecError:
         where="--detach",
         fix="leave --detach out, or hand the runs to a scheduler (--on slurm, or --on ray with RAY_ADDRESS)",
     )
+
+
+# What a dispatcher is told of a search that it executes by itself.
+
+STOP = "stop"  # file in the folder of a submission: its runs are to save and stop
+
+
+@dataclass(frozen=True)
+class SearchCall:
+    """A search as another process of this home reads it again.
+
+    name       of the study; unique in the home
+    file       absolute path of the search file
+    overrides  those of the command line
+    resources  of its first run, as the trainer states them
+    """
+
+    name: str
+    file: str
+    overrides: tuple[str, ...]
+    resources: Mapping[str, Any]
+
+    @property
+    def id(self) -> str:
+        """The name under which a submission has the search, in the place of a run's id: no run is called so."""
+        return search_id(self.name)
+
+
+def search_id(name: str) -> str:
+    """Return the `SearchCall.id` of the study of this name."""
+    return f"search:{name}"

@@ -10,27 +10,27 @@ from __future__ import annotations
 import contextlib
 import signal
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from plat.characters import without_numbers
 from plat.dispatch import registry
 from plat.dispatch.admission import Admission
-from plat.dispatch.board import Board
 from plat.dispatch.dispatcher import ENDED, QUEUED, WAITING, Change, Dispatcher, Handle
 from plat.dispatch.dispatcher_spec import Setting, cannot_detach
-from plat.dispatch.fail_fast import FailFast
 from plat.dispatch.feed import Feed, FixedRuns, Source
-from plat.dispatch.progress import Progress
-from plat.dispatch.sweep_ends import SweepReport, end_of
+from plat.dispatch.progress import Board, Progress
+from plat.dispatch.sweep_ends import RunEnd, SweepReport, end_of
 from plat.plugins.plugin_code import FILES
 from plat.processes.own_process import handling
-from plat.spec.identity.run_code import named_code, snapshot
+from plat.spec.identity.run_identity import named_code, snapshot
 from plat.store.coordination import live_sweeps
 from plat.store.coordination.live_sweeps import LiveSweep
 from plat.store.home import Home
-from plat.words.outcomes import CANCELLED, NOT_KNOWN, is_failure
+from plat.units import counted
+from plat.words.outcomes import CANCELLED, NO_METRIC, NOT_KNOWN, failure_class, is_failure
 from plat.words.states import RunStatus
 
 if TYPE_CHECKING:
@@ -222,3 +222,33 @@ class _Drive:
             self._shown = time.monotonic()
             views = self._board.views()
             self.progress.update(views, self._board.totals(views, self.dispatcher.slots or 1))
+
+
+# Decide when a sweep should start nothing more: the script logs no metric, or runs fail alike.
+
+ALIKE = 3  # failures of one kind after which nothing more is started
+_OF_THE_SETTING = ("oom", "nan", "timeout", "preempted", "node")  # the next run, with other values, may well succeed
+
+
+class FailFast:
+    """The failures of one sweep. Two are alike if they differ in numbers only.
+
+    Failures that depend on a run's values or on its machine (no memory, NaN, too slow, a lost node) do not count.
+    """
+
+    def __init__(self) -> None:
+        self._alike: Counter[str] = Counter()
+
+    def verdict(self, end: RunEnd) -> str:
+        """Note how a run has ended; return why nothing more should start, or "" to go on."""
+        kind = failure_class(end.outcome)
+        if kind is None or kind in _OF_THE_SETTING:
+            return ""
+        reason = " ".join(end.reason.split())
+        if reason.startswith(NO_METRIC):
+            return f"{end.run.name}: {reason}"
+        key = f"{kind}: {without_numbers(reason)}"
+        self._alike[key] += 1
+        if self._alike[key] < ALIKE:
+            return ""
+        return f"{counted(self._alike[key], 'run')} failed alike; the last one, {end.run.name}: {reason}"

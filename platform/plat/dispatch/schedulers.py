@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from plat.dispatch import registry
-from plat.dispatch.dispatcher_spec import OVER, PENDING, TaskKey, TaskState
-from plat.dispatch.search_call import STOP, search_id
+from plat.dispatch.dispatcher_spec import OVER, PENDING, STOP, TaskKey, TaskState, search_id
 from plat.errors import PluginError
 from plat.store.coordination.submissions import (
     Record,

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from plat.planning.check import needs_of
 from plat.planning.cost import History, bytes_per_run, disk_bytes, rate_so_far
-from plat.planning.needs import needs_of
 from plat.planning.plan import Plan, PlanRow
 from plat.processes.cores import usable_cores
 from plat.spec.composition.trainer_calls import checked_call

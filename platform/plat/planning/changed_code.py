@@ -13,8 +13,7 @@ from plat.spec.composition.schema import schema_of, select
 from plat.spec.composition.trainer_calls import checked_call
 from plat.spec.expansion.experiment import Run, config_object
 from plat.spec.expansion.run import same_results
-from plat.spec.identity.run_code import named_code, run_code
-from plat.spec.identity.run_identity import canonical
+from plat.spec.identity.run_identity import canonical, named_code, run_code
 from plat.store.home import Home
 from plat.store.index.indexed_runs import states
 from plat.store.run_directory.paths import RunPaths

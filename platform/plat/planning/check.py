@@ -11,7 +11,7 @@ from plat.spec.expansion.experiment import Experiment, Run, config_object
 from plat.spec.identity.recorded_config import NEW, Recorded
 from plat.store.home import Home
 from plat.store.index.indexed_runs import states
-from plat.trainer.api import TrainerSpec
+from plat.trainer.api import Need, TrainerSpec
 from plat.trainer.finding import find_trainer
 from plat.user_code import user_code
 from plat.words.states import RunStatus
@@ -117,3 +117,27 @@ def call_each(
             except SpecError as error:
                 error.what = f"{run.name}: {error.what}"
                 raise
+
+
+# What runs need beside this package: the servers, files and programs of their environments.
+
+
+def needs_of(runs: Iterable[Run]) -> list[Need]:
+    """Return the different needs of these runs, in their order. Raises SpecError if a trainer refuses a run."""
+    found: dict[Need, None] = {}
+
+    def note(run_needs: Iterable[Need]) -> None:
+        found.update(dict.fromkeys(run_needs))
+
+    call_each(runs, "needs", lambda spec: lambda config: note(checked_call(spec, "needs")(config)))
+    return list(found)
+
+
+def need_lines(needs: Iterable[Need]) -> list[str]:
+    """Return a line for each need, and one with the fix for each that is not there."""
+    lines = []
+    for need in needs:
+        lines.append(f"needs {need.what}: {need.absent or 'it is here'}")
+        if need.absent and need.fix:
+            lines.append(f"  fix: {need.fix}")
+    return lines

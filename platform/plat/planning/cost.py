@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from math import inf
 from pathlib import Path
@@ -19,9 +19,10 @@ from statistics import median
 from typing import Any
 
 from plat.plain_files import json_objects, open_regular
-from plat.runner.result import cost_facts
+from plat.runner.attempt import cost_facts
 from plat.spec.composition.trainer_calls import checked_call
-from plat.spec.expansion.experiment import Run, config_object
+from plat.spec.expansion.experiment import Experiment, Run, config_object
+from plat.spec.identity.run_identity import canonical
 from plat.store.home import Home
 from plat.store.run_directory.paths import RunPaths
 from plat.store.run_directory.run_files import read_attempt_meta
@@ -198,3 +199,21 @@ def _size_of(folder: Path) -> int:
             with contextlib.suppress(OSError):
                 total += os.stat(os.path.join(root, name)).st_size
     return total
+
+
+# The order in which a sweep executes the runs of a file: each cell gets its first seed before any gets its second.
+
+OF_REPLICATES = ("seed", "model.base.seed")  # axes whose values are replicates of a cell
+
+
+def in_order(experiment: Experiment) -> list[Run]:
+    """Return the runs of a file as a sweep executes them. With `order: file`, and for a search, it is the file's."""
+    if experiment.order == "file" or experiment.is_search:
+        return experiment.runs
+    before: Counter[str] = Counter()  # cell -> its replicates so far
+    rounds: dict[str, int] = {}
+    for run in experiment.runs:
+        cell = canonical({name: value for name, value in run.axes.items() if name not in OF_REPLICATES})
+        rounds[run.id] = before[cell]
+        before[cell] += 1
+    return sorted(experiment.runs, key=lambda run: rounds[run.id])

@@ -11,7 +11,7 @@ from plat.plugins.code_folders import file_of
 from plat.plugins.plugin_code import FILES
 from plat.spec.expansion.experiment import Experiment
 from plat.spec.expansion.run import Run
-from plat.spec.identity.run_code import named_code, run_code
+from plat.spec.identity.run_identity import named_code, run_code
 from plat.store.run_directory.state import STATES
 from plat.words.states import RunStatus
 

@@ -28,7 +28,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from plat.own_packages import own_packages
+from plat.moved_modules import own_packages
 from plat.plugins.python_code import PREFIX, code_hash, python_code
 
 TRAINER = "trainer"  # the key of the trainer among a run's plug-ins

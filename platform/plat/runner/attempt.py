@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 import traceback
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,17 +15,19 @@ from plat.errors import PlatError, RunError
 from plat.plugins.plugin_code import FILES, read_files_again
 from plat.processes.own_process import Stop
 from plat.processes.process_tree import contained
-from plat.runner import memory
+from plat.runner import failures
 from plat.runner.failures import classify
-from plat.runner.result import publish
 from plat.runner.training import train, typed_config
-from plat.spec.identity.run_code import changed_code, refuse, snapshot
-from plat.store.disk.durable import create, to_checked_json
+from plat.spec.composition.schema import select
+from plat.spec.composition.trainer_calls import iterations_of
+from plat.spec.identity.run_identity import changed_code, refuse, snapshot
+from plat.store.disk.durable import append_line, create, to_checked_json
 from plat.store.home import Home
 from plat.store.run_directory.attempts import hardware_used, requested_end
 from plat.store.run_directory.damage import CODE_CHANGED
+from plat.store.run_directory.history import covered_attempts
 from plat.store.run_directory.paths import AttemptPaths, RunPaths
-from plat.store.run_directory.run_files import headline_of
+from plat.store.run_directory.run_files import gpus_of, headline_of, read_outcome
 from plat.store.run_directory.run_io import FileRunIO, read_facts
 from plat.trainer.api import TrainerSpec
 from plat.trainer.finding import find_trainer
@@ -107,11 +110,11 @@ def _train(attempt: Attempt, io: FileRunIO, summary: dict[str, Any], stop: Stop)
     spec = find_trainer(name)
     io.code = snapshot(attempt.home.code, name, attempt.config, attempt.meta.get("identity") or {})
     refuse(_changed(attempt, spec, io.code))
-    config, smaller = memory.fitted(spec, typed_config(attempt.config, spec), attempt.run)
+    config, smaller = failures.fitted(spec, typed_config(attempt.config, spec), attempt.run)
     if smaller:
-        memory.note(attempt.paths, smaller)
+        failures.note(attempt.paths, smaller)
         print(f"an earlier attempt ran out of memory: now {smaller}", flush=True)
-        summary[memory.AFTER_OOM] = smaller
+        summary[failures.AFTER_OOM] = smaller
     with contained(attempt.run.root), beating(attempt.paths.alive.touch):
         ended = train(attempt.home, config, spec, attempt.threads, io)
     summary |= _plain(ended.summary, name)
@@ -169,3 +172,59 @@ def _after_request(end: End, run: RunPaths, stop: Stop) -> End:
     if end.outcome == INTERRUPTED and run.cancel.exists():
         return End(*requested_end(run), end.error)
     return end
+
+
+# Write result.json of a run, and its line in the history from which times are estimated.
+
+
+def publish(attempt: Attempt, record: dict[str, Any], restored_step: int) -> None:
+    """Write result.json, the last file of a run, unless it exists; then add the measured time to the history.
+
+    record         the content of the attempt's outcome.json
+    restored_step  the step of the checkpoint that the attempt resumed from, 0 without one
+    """
+    run, meta = attempt.run, attempt.meta
+    attempts = run.attempts()
+    outcomes = [read_outcome(past) or {} for past in attempts]
+    kept = {key: record[key] for key in ("outcome", "reason", "step", "success", "summary", "time")}
+    result = {
+        "id": run.id,
+        "name": meta["name"],
+        **kept,
+        "iterations": meta["iterations"] if "iterations" in meta else iterations_of(meta["trainer"], attempt.config),
+        "attempt": attempt.paths.number,
+        "attempts": [past.number for past in attempts],
+        "events": _events(attempt, record),
+        "wall": round(sum(outcome.get("wall") or 0.0 for outcome in outcomes), 3),
+    }
+    if create(run.result, to_checked_json(result)):
+        line = _history_line(attempt.config, meta, record, restored_step)
+        append_line(attempt.home.history, {**line, "spent": result["wall"]})
+
+
+def _events(attempt: Attempt, record: dict[str, Any]) -> dict[str, int]:
+    """Return the number of events that each counted attempt must have, so that a lost end is noticed."""
+    counts = {past.number: coverage.events for past, coverage in covered_attempts(attempt.run)}
+    counts[attempt.paths.number] = record["events"]
+    return {str(number): count for number, count in counts.items() if count is not None}
+
+
+def _history_line(config: dict[str, Any], meta: dict[str, Any], record: dict[str, Any], start: int) -> dict[str, Any]:
+    """Return the line from which `plat plan` estimates times: the work of the run and its duration."""
+    return {
+        "time": record["time"],
+        "run": meta["id"],
+        "trainer": meta["trainer"],
+        "cost": cost_facts(config, find_trainer(meta["trainer"])),
+        "scale": meta.get("scale"),
+        "iterations": (record["step"] or 0) - start,  # done in `wall` seconds
+        "wall": record["wall"],
+        "gpus": gpus_of(meta),
+        "peak_mb": record["peak_mb"],
+        "outcome": record["outcome"],
+    }
+
+
+def cost_facts(config: Mapping[str, Any], trainer: TrainerSpec) -> dict[str, Any]:
+    """Return the values of the trainer's cost keys: dotted config key -> value, None if it is absent."""
+    return {key: select(config, key) for key in trainer.cost_keys}

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from plat.dispatch.search_call import SearchCall
+from plat.dispatch.dispatcher_spec import SearchCall
 from plat.dispatch.sweep_ends import RunEnd
 from plat.errors import SpecError
 from plat.search.search import Search

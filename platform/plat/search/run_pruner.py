@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from plat.errors import PluginError
 from plat.plugins.loading import load_plugin, published
 
-if TYPE_CHECKING:
-    from plat.search.values import Curve
-
+Curve = dict[int, float]  # step -> value
 PLUGINS = "plat.pruners"  # the group of entry points
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from plat.search.search import Search
 from plat.search.search_settings import Objective
 from plat.search.study import REASON, RUNS, STEPS, WORDS, Study
-from plat.search.values import Curves, value_of
+from plat.search.trial_curve import Curves, value_of
 from plat.store.coordination.trial_records import Trial, Winner
 from plat.store.home import Home
 from plat.store.run_directory.run_files import read_result, result_damage

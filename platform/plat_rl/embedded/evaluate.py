@@ -11,12 +11,11 @@ import numpy as np
 from plat.trainer.api import State
 from plat_rl.embedded.base_model.load import empty_model
 from plat_rl.embedded.batch import Batch
-from plat_rl.embedded.device import set_up
 from plat_rl.embedded.rollout import Episodes, Rewrite, Sampling, rollout
+from plat_rl.embedded.scoring import set_up
 from plat_rl.embedded.transformer.model import Weights, unpack
 from plat_rl.embedded.transformer.tokenizer import Tokenizer
-from plat_rl.loop.instance_sets import FixedInstances, chosen_instances
-from plat_rl.loop.randomness import EVALUATION
+from plat_rl.loop.randomness import EVALUATION, FixedInstances, chosen_instances
 from plat_rl.loop.trajectory_table import evaluation_metrics, instance_results
 from plat_rl.run_config import RunConfig
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from plat_rl.embedded.batch import Batch, is_last_turn
 from plat_rl.embedded.learner import Learner
 from plat_rl.rl.gradient_probe import quantile_buckets
-from plat_rl.rl.scores import trajectories_of, variance
+from plat_rl.rl.statistics import trajectories_of, variance
 
 ROUNDING = 1e-8  # a gradient of this norm is rounding, and has no direction
 

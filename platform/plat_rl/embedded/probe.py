@@ -21,19 +21,18 @@ import torch
 from numpy.typing import NDArray
 
 from plat_envs.capabilities import LEVELS
-from plat_rl.embedded.cross_score import log_likelihoods
 from plat_rl.embedded.generate import generate
 from plat_rl.embedded.rollout import Episodes, Sampling, rollout
+from plat_rl.embedded.scoring import log_likelihoods
 from plat_rl.embedded.transformer.model import Weights, initialise, unpack
 from plat_rl.embedded.transformer.tokenizer import Tokenizer
-from plat_rl.loop.instance_sets import probe_instances
-from plat_rl.loop.played_response import NOT_A_LEVEL, NOT_GRADED
-from plat_rl.loop.randomness import PROBE, UNTRAINED, generator, uniforms
+from plat_rl.environments import Sessions
+from plat_rl.loop.randomness import PROBE, UNTRAINED, generator, probe_instances, uniforms
 from plat_rl.loop.trajectory_table import level_shares
+from plat_rl.loop.turns import NOT_A_LEVEL, NOT_GRADED
 from plat_rl.rl.config import PROBE_BLOCK
 from plat_rl.rl.mutual_information import retrieval_credit
 from plat_rl.run_config import RunConfig
-from plat_rl.sessions import Sessions
 
 Prompt = tuple[int, ...]
 

@@ -25,8 +25,7 @@ from plat_rl.embedded.generate import generate
 from plat_rl.embedded.rollout import Turn
 from plat_rl.embedded.transformer.model import Weights
 from plat_rl.embedded.transformer.tokenizer import Tokenizer
-from plat_rl.loop.instance_sets import FixedInstances
-from plat_rl.loop.randomness import SWAP, generator
+from plat_rl.loop.randomness import SWAP, FixedInstances, generator
 from plat_rl.run_config import RunConfig
 
 Reasoning = list[int]

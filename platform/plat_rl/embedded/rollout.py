@@ -19,10 +19,9 @@ from plat_rl.embedded.batch import Batch
 from plat_rl.embedded.generate import Responses, generate
 from plat_rl.embedded.transformer.model import Weights
 from plat_rl.embedded.transformer.tokenizer import Tokenizer
-from plat_rl.loop.played_response import Effect
 from plat_rl.loop.randomness import Key, uniforms
 from plat_rl.loop.trajectory_table import stacked
-from plat_rl.loop.turns import Turns
+from plat_rl.loop.turns import Effect, Turns
 
 THREADS = 32  # that wait for the servers of concurrent environments
 

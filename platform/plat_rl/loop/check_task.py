@@ -10,7 +10,7 @@ from plat_envs.api import EnvironmentSpec
 from plat_envs.environment_errors import BadEnvironment
 from plat_envs.instances import evaluation_tries
 from plat_rl.environments import environment_of
-from plat_rl.loop.instance_sets import count_key, too_few
+from plat_rl.loop.randomness import count_key, too_few
 from plat_rl.loop.rehearsal import rehearse
 from plat_rl.run_config import RunConfig
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from plat_envs.capabilities import LEVELS
 from plat_envs.sandbox.hack import KINDS
-from plat_rl.loop.played_response import NO_PROGRAM, NOT_GRADED
+from plat_rl.loop.turns import NO_PROGRAM, NOT_GRADED
 from plat_rl.rl.statistics import prompt_metrics, rollout_metrics
 
 

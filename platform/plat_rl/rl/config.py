@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from plat.trainer.config_fields import choice, number
 from plat_rl.rl.filter.rule import RULES
 
-METRICS = (  # see `plat_rl.rl.scores`
+METRICS = (  # see `plat_rl.rl.statistics`
     *("reward_std", "reward_variance", "reward", "reward_sum", "entropy", "entropy_std", "entropy_variance"),
     *("length", "success", "failure", "success_variance"),
 )

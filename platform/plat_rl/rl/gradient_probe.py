@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plat_rl.rl.config import AlgorithmConfig, GradientConfig
-from plat_rl.rl.scores import trajectories_of, variance
+from plat_rl.rl.statistics import trajectories_of, variance
 
 # trajectories of each bucket -> norm of the gradient of each term
 Norms = Callable[[Sequence[NDArray[np.int64]]], Sequence[Mapping[str, float]]]

@@ -35,7 +35,7 @@ def serve(
 
     It has no password: with --host, everybody who reaches the port can search.
     """
-    from plat_envs.retrieval.finder import Source
+    from plat_envs.retrieval.corpus import Source
     from plat_envs.retrieval.server import Pages, Server
 
     with _bad_input():
@@ -58,8 +58,7 @@ def build(
     device: DeviceOption = "cpu",
 ) -> int:
     """Build the index of a corpus."""
-    from plat_envs.retrieval.corpus import Corpus
-    from plat_envs.retrieval.finder import Source
+    from plat_envs.retrieval.corpus import Corpus, Source
     from plat_envs.retrieval.indexes import build_index
 
     with _bad_input():

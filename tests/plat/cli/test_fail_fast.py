@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from plat.dispatch.fail_fast import FailFast
+from plat.dispatch.driver import FailFast
 from plat.dispatch.sweep_ends import RunEnd
 from plat.words.outcomes import NO_METRIC
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from plat.planning.order import in_order
+from plat.planning.cost import in_order
 from plat.spec.expansion.experiment import load_experiment
 
 Verb = Callable[..., tuple[int, str, str]]

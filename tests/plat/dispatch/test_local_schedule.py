@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from toy_runs import toy_run
 
 from plat.dispatch.dispatcher import ENDED, RUNNING
-from plat.dispatch.local.jobs import LocalJob, make_jobs
-from plat.dispatch.local.schedule import Schedule
+from plat.dispatch.local.schedule import LocalJob, Schedule, make_jobs
 
 
 def every(job: LocalJob) -> bool:

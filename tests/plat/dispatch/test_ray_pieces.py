@@ -12,8 +12,7 @@ import pytest
 from plat.dispatch.dispatcher import SchedulerError
 from plat.dispatch.driver import sweep
 from plat.dispatch.ray import ray_refresh as ray_refresh
-from plat.dispatch.ray.cluster import Cluster
-from plat.dispatch.ray.jobs import Attempt, tune_folder
+from plat.dispatch.ray.jobs import Attempt, Cluster, tune_folder
 from plat.dispatch.ray.ray_refresh import DRIVERS, task_states
 from plat.dispatch.ray.ray_settings import RaySettings, read_settings
 from plat.dispatch.submitting import hand_over

@@ -15,8 +15,8 @@ from toy_runs import toy_run
 from plat.dispatch.gpu_setting import gpus_per_run
 from plat.dispatch.local import devices
 from plat.dispatch.local.devices import Devices
-from plat.dispatch.local.jobs import LocalJob, make_jobs
 from plat.dispatch.local.local_settings import check_settings, read_gpus
+from plat.dispatch.local.schedule import LocalJob, make_jobs
 from plat.errors import SpecError
 from plat.store.home import Home
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import optuna
 
-from plat.search.pruners import make_pruner
 from plat.search.search_settings import read_chosen
+from plat.search.trial_source import make_pruner
 
 
 def test_asha_is_optuna_s_asynchronous_halving_with_the_defaults_of_asha():

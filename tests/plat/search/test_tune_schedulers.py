@@ -31,8 +31,7 @@ class Tune:
     """A search as the driver has it; `report` is what a trial reports."""
 
     def __init__(self, home, search):
-        from plat.search.ray.scheduler import StudyScheduler
-        from plat.search.ray.tuned_trials import TunedTrials
+        from plat.search.ray.scheduler import StudyScheduler, TunedTrials
 
         self.study = Study(home, search)
         self.scheduler = StudyScheduler(search, self.study, contextlib.nullcontext)

@@ -11,9 +11,8 @@ import pytest
 
 from plat.errors import SpecError
 from plat.spec.expansion.experiment import load_experiment
-from plat_analysis.plugins.annotations import described, fits
 from plat_analysis.plugins.axis_checking import check_axes
-from plat_analysis.plugins.entry_checking import check_entries
+from plat_analysis.plugins.entry_checking import check_entries, described, fits
 
 FILE = """
 title: t

@@ -7,8 +7,8 @@ import random
 
 import pytest
 
+from plat_envs.programs.compact import PROGRAMS
 from plat_envs.programs.evaluator import LARGEST, LONGEST, equal, parse, run
-from plat_envs.programs.small_programs import PROGRAMS
 from plat_envs.sandbox import levels
 from plat_envs.sandbox.program import Limits, Program
 from plat_envs.sandbox.sandbox import Sandbox

@@ -12,10 +12,9 @@ from benchmarks.tiny_encoder import tiny_encoder
 from plat_envs.engines import postings
 from plat_envs.environment_errors import BadEnvironment
 from plat_envs.retrieval import vector_index
-from plat_envs.retrieval.corpus import Corpus
-from plat_envs.retrieval.encoder import PASSAGE, QUERY, Encoder
-from plat_envs.retrieval.finder import Source
+from plat_envs.retrieval.corpus import Corpus, Source
 from plat_envs.retrieval.indexes import build_index, open_finder
+from plat_envs.retrieval.vector_index import PASSAGE, QUERY, Encoder
 from plat_envs.searchqa.page_file import write_pages
 
 QUERIES = ["the capital of a country", "a painter who was born in 1901", "bridges", "trains leave every hour", ""]

@@ -11,13 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from plat_envs.environment_errors import BadEnvironment
-from plat_envs.retrieval import batching
-from plat_envs.retrieval.batching import Batcher
+from plat_envs.retrieval import server
 from plat_envs.retrieval.corpus import Corpus
 from plat_envs.retrieval.indexes import open_finder
 from plat_envs.retrieval.requests import MOST_PAGES, MOST_QUERIES, read_request
-from plat_envs.retrieval.server import Server
-from plat_envs.searchqa.server_call import ask
+from plat_envs.retrieval.server import Batcher, Server
+from plat_envs.searchqa.client import ask
 
 QUERIES = ["the capital of a country", "bridges", "a painter"]
 
@@ -126,7 +125,7 @@ class Slow:
 
 def test_what_comes_together_is_answered_together(monkeypatch):
     """While one call works, ten clients come: they get one call for each number of pages."""
-    monkeypatch.setattr(batching, "WAIT", 0.2)
+    monkeypatch.setattr(server, "WAIT", 0.2)
     slow = Slow()
     batcher = Batcher(slow)
     with ThreadPoolExecutor(20) as threads:
@@ -153,7 +152,7 @@ def test_an_error_of_the_index_reaches_its_clients_and_the_server_goes_on(words_
 
 
 def test_a_query_that_breaks_the_index_spoils_no_other(monkeypatch):
-    monkeypatch.setattr(batching, "WAIT", 0.2)
+    monkeypatch.setattr(server, "WAIT", 0.2)
     slow = Slow()
     slow.go.set()
     batcher = Batcher(slow)

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from plat_envs.environment_errors import BadEnvironment, ServiceError
-from plat_envs.sandbox import levels, remote
-from plat_envs.sandbox.probe import HONEST
+from plat_envs.sandbox import levels
+from plat_envs.sandbox.levels import HONEST
 from plat_envs.sandbox.program import Call, Limits, Program, Test
 from plat_envs.sandbox.sandbox import Sandbox
 
@@ -65,7 +65,7 @@ def serving(*answers: Answer) -> Iterator[tuple[str, list[dict[str, Any]]]]:
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(levels, "FIRST_PAUSE", 0.001)
 
 
 def test_a_grader_runs_and_the_parent_compares():
@@ -101,7 +101,7 @@ def test_a_grader_that_lets_hostile_programs_through_is_refused():
 
 
 def test_a_grader_that_is_away_is_tried_again_by_the_next_call():
-    away = [lambda _: (503, b"")] * remote.ATTEMPTS
+    away = [lambda _: (503, b"")] * levels.ATTEMPTS
     with serving(*away, canned("")) as (url, _):
         with pytest.raises(ServiceError, match="answered 503"):
             levels.choose("remote", url)
@@ -110,17 +110,17 @@ def test_a_grader_that_is_away_is_tried_again_by_the_next_call():
 
 def test_it_is_asked_again_after_a_failure():
     with serving(lambda _: (503, b""), lambda _: (500, b""), grader) as (url, questions):
-        box = remote.RemoteBox(url, Limits())
+        box = levels.RemoteBox(url, Limits())
         assert [outcome.stdout for outcome in box.run_each(Program("print(1)"), [b""])] == [b"1\n"]
     assert len(questions) == 3
 
 
 def test_a_grader_that_is_gone_is_an_error_never_a_grade():
     with serving(lambda _: (500, b"oops")) as (url, questions), pytest.raises(BadEnvironment, match="answered 500"):
-        remote.RemoteBox(url, Limits()).run_each(Program(""), [b""])
-    assert len(questions) == remote.ATTEMPTS
+        levels.RemoteBox(url, Limits()).run_each(Program(""), [b""])
+    assert len(questions) == levels.ATTEMPTS
     with pytest.raises(BadEnvironment, match="refused"):
-        remote.RemoteBox(url, Limits()).run_each(Program(""), [b""])
+        levels.RemoteBox(url, Limits()).run_each(Program(""), [b""])
 
 
 @pytest.mark.parametrize(
@@ -140,14 +140,14 @@ def test_broken_http_is_a_grader_that_does_not_answer(response):
         serving(lambda _: (RAW, response)) as (url, questions),
         pytest.raises(ServiceError, match=r"not answer: .") as raised,
     ):
-        remote.RemoteBox(url, Limits()).run_each(Program(""), [b""])
+        levels.RemoteBox(url, Limits()).run_each(Program(""), [b""])
     assert raised.value.what.isprintable() and len(raised.value.what) < 300
-    assert len(questions) == remote.ATTEMPTS
+    assert len(questions) == levels.ATTEMPTS
 
 
 def test_a_question_that_it_does_not_understand_is_not_asked_again():
     with serving(lambda _: (404, b"")) as (url, questions), pytest.raises(BadEnvironment, match="answered 404"):
-        remote.RemoteBox(url, Limits()).run_each(Program(""), [b""])
+        levels.RemoteBox(url, Limits()).run_each(Program(""), [b""])
     assert len(questions) == 1
 
 
@@ -160,7 +160,7 @@ def test_a_question_that_it_does_not_understand_is_not_asked_again():
 )  # fmt: skip
 def test_an_answer_that_cannot_be_read_is_an_error(answer):
     with serving(lambda _: (200, answer)) as (url, _), pytest.raises(BadEnvironment, match="cannot be read"):
-        remote.RemoteBox(url, Limits()).run_each(Program(""), [b""])
+        levels.RemoteBox(url, Limits()).run_each(Program(""), [b""])
 
 
 @pytest.mark.parametrize(
@@ -170,13 +170,13 @@ def test_an_answer_that_cannot_be_read_is_an_error(answer):
 )  # fmt: skip
 def test_an_address_has_to_be_one(address):
     with pytest.raises(BadEnvironment, match="the grader's address is ") as raised:
-        remote.RemoteBox(address, Limits())
+        levels.RemoteBox(address, Limits())
     assert repr(address) in raised.value.what
 
 
 @pytest.mark.parametrize("address", ["http://h:1/?x=1#y", "http://me:secret@h:1/?x=1"])
 def test_a_part_of_an_address_that_no_request_carries_is_refused(address):
     with pytest.raises(BadEnvironment, match="which no request carries") as raised:
-        remote.RemoteBox(address, Limits())
+        levels.RemoteBox(address, Limits())
     assert raised.value.fix == "write http://h:1/?x=1"
-    remote.RemoteBox("http://h:1/?x=1", Limits())
+    levels.RemoteBox("http://h:1/?x=1", Limits())

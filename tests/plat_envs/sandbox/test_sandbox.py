@@ -17,7 +17,7 @@ import pytest
 from plat_envs.environment_errors import BadEnvironment
 from plat_envs.sandbox import box, commands, levels
 from plat_envs.sandbox.box import Box
-from plat_envs.sandbox.probe import HOSTILE, hostile_successes
+from plat_envs.sandbox.levels import HOSTILE, hostile_successes
 from plat_envs.sandbox.program import Call, Limits, Outcome, Program, Test
 from plat_envs.sandbox.sandbox import Sandbox
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from plat_envs.sandbox import users
+from plat_envs.sandbox import box
 
 ENVS = Path(__file__).resolve().parents[3] / "envs"
 
@@ -25,16 +25,16 @@ ENVS = Path(__file__).resolve().parents[3] / "envs"
 )
 def test_it_exists_and_is_nobody_real(tmp_path, monkeypatch, table, lowest, highest):
     (tmp_path / "map").write_text(table)
-    monkeypatch.setattr(users, "Path", lambda _: tmp_path / "map")
-    drawn = {users.one_of_its_own() for _ in range(50)}
+    monkeypatch.setattr(box, "Path", lambda _: tmp_path / "map")
+    drawn = {box.one_of_its_own() for _ in range(50)}
     assert all(user is not None and lowest <= user < highest for user in drawn) and len(drawn) > 10
 
 
 @pytest.mark.parametrize("table", ["0 1000 1\n", "0 0 1\n5 5 100000\n"])
 def test_there_may_be_root_alone(tmp_path, monkeypatch, table):
     (tmp_path / "map").write_text(table)
-    monkeypatch.setattr(users, "Path", lambda _: tmp_path / "map")
-    assert users.one_of_its_own() is None
+    monkeypatch.setattr(box, "Path", lambda _: tmp_path / "map")
+    assert box.one_of_its_own() is None
 
 
 # What root is in a container: without most rights, or in a user namespace where it is alone.

@@ -14,9 +14,8 @@ from plat_envs.api import make_environment
 from plat_envs.capabilities import LEVELS
 from plat_envs.environment_errors import BadEnvironment
 from plat_envs.instances import SPLITS, split_of
-from plat_envs.shop.catalogue import make_goal, make_product, price_limit, product_ids
-from plat_envs.shop.catalogue_words import DEPARTMENTS
-from plat_envs.shop.config import WebShopConfig
+from plat_envs.shop.catalogue import DEPARTMENTS, make_goal, make_product, price_limit, product_ids
+from plat_envs.shop.product import WebShopConfig
 from plat_envs.shop.score import score, type_factor
 from plat_envs.shop.shops import GeneratedShop, generated_shop, goals_of_split
 from plat_envs.shop.spec import SPEC

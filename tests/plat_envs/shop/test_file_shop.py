@@ -17,8 +17,8 @@ from plat_envs.api import configure, find_environment, make_environment
 from plat_envs.engines.postings import build
 from plat_envs.environment_errors import BadEnvironment
 from plat_envs.instances import split_of
-from plat_envs.shop.config import WebShopConfig
 from plat_envs.shop.file_shop import file_shop
+from plat_envs.shop.product import WebShopConfig
 from plat_envs.shop.published import title_nouns
 from plat_envs.stand_in.scripted import response
 
@@ -292,7 +292,7 @@ def test_the_next_conversion_removes_what_a_killed_one_has_left(published):
     code = """if 1:
         import os, signal, sys
         from plat_envs.shop import file_shop
-        from plat_envs.shop.config import WebShopConfig
+        from plat_envs.shop.product import WebShopConfig
         file_shop.searched_text = lambda product: os.kill(os.getpid(), signal.SIGKILL)
         file_shop.file_shop(WebShopConfig(data="file", path=sys.argv[1]))"""
     subprocess.run([sys.executable, "-c", code, str(published)], check=False)

@@ -8,8 +8,8 @@ import pytest
 
 from plat_envs.api import find_environment
 from plat_envs.environment_errors import BadEnvironment
-from plat_envs.shop.config import WebShopConfig
-from plat_envs.shop.needs import QUICKLY, needs
+from plat_envs.shop.product import WebShopConfig
+from plat_envs.shop.spec import QUICKLY, needs
 
 PRODUCT = {
     **dict.fromkeys(("name", "full_description", "small_description", "query", "product_category"), "lamp"),

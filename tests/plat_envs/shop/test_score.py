@@ -9,10 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plat_envs.shop.colors import COLORS, plain_color
 from plat_envs.shop.product import Goal, Product
-from plat_envs.shop.score import matched_options, score, type_factor
-from plat_envs.shop.similarity import common_length, similarity
+from plat_envs.shop.score import COLORS, common_length, matched_options, plain_color, score, similarity, type_factor
 
 
 def slow_common_length(first, second):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plat_envs.shop.product import Product
-from plat_envs.shop.visit import BUY, NEXT, PREVIOUS, SUB_PAGES, TO_SEARCH, Visit
+from plat_envs.shop.shopper import BUY, NEXT, PREVIOUS, SUB_PAGES, TO_SEARCH, Visit
 
 PRODUCTS = {
     f"P{n}": Product(f"P{n}", f"Lamp {n}", n, "lamp", (), ("lamp",), {"color": ("red", "blue"), "base": ("red", "oak")})

@@ -20,13 +20,12 @@ import torch
 from plat.spec.expansion.experiment import build_run
 from plat_envs.api import make_environment
 from plat_rl.embedded.base_model.base_record import SHIPPED, read_base
-from plat_rl.embedded.base_model.load import build, load_base, obtain
+from plat_rl.embedded.base_model.load import build, corpus, load_base, obtain
 from plat_rl.embedded.base_model.recipe import VERSIONS, base_key, built_bases, checkpoint_hash, recipe_hash
-from plat_rl.embedded.base_model.supervised import corpus
 from plat_rl.embedded.evaluate import evaluate
 from plat_rl.embedded.transformer.model import unpack
 from plat_rl.embedded.transformer.tokenizer import WordTokenizer
-from plat_rl.loop.instance_sets import FixedInstances
+from plat_rl.loop.randomness import FixedInstances
 from plat_rl.run_config import BaseConfig, ModelConfig, ShapeConfig
 
 QUICK = ModelConfig(

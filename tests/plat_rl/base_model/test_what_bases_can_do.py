@@ -21,7 +21,7 @@ from plat_rl.embedded.evaluate import evaluate
 from plat_rl.embedded.probe import Probe
 from plat_rl.embedded.spec import SPEC
 from plat_rl.embedded.transformer.model import unpack
-from plat_rl.loop.instance_sets import FixedInstances
+from plat_rl.loop.randomness import FixedInstances
 
 TASKS = ("sokoban", "frozenlake", "metamathqa", "countdown")
 SIZES = ("qwen2.5-0.5b", "qwen2.5-1.5b", "qwen2.5-3b", "qwen2.5-7b")

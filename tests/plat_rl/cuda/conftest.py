@@ -13,7 +13,7 @@ import pytest
 import torch
 from pretended_device import PretendedDevice
 
-from plat_rl.embedded.base_model.supervised import train_base
+from plat_rl.embedded.base_model.load import train_base
 from plat_rl.embedded.transformer import hf
 from plat_rl.embedded.transformer.model import Shape
 from plat_rl.embedded.transformer.tokenizer import WordTokenizer, save_word_tokenizer

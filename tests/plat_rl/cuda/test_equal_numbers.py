@@ -18,17 +18,15 @@ import torch
 import torch.nn.functional as F
 from comparing import Comparison
 
-from plat_rl.embedded import cross_score
+from plat_rl.embedded import scoring
 from plat_rl.embedded.adam import Adam
 from plat_rl.embedded.base_model.load import load_base
 from plat_rl.embedded.batch import Batch
-from plat_rl.embedded.collect import Collector
-from plat_rl.embedded.device import set_up
 from plat_rl.embedded.learner import Learner
 from plat_rl.embedded.probe import Probe
 from plat_rl.embedded.rollout import Episodes, Sampling, rollout
-from plat_rl.embedded.scoring import hidden_states, token_log_probs, token_values
-from plat_rl.embedded.train import train
+from plat_rl.embedded.scoring import hidden_states, set_up, token_log_probs, token_values
+from plat_rl.embedded.train import Collector, train
 from plat_rl.embedded.transformer.model import unpack
 from plat_rl.environments import make_environments
 from plat_rl.loop.prompt_selection import filter_batch
@@ -226,13 +224,13 @@ def test_cross_scores_and_their_metrics(sides: Sides, compare: Comparison) -> No
     closed = np.flatnonzero(batch.reasoning_length > 0)
     assert len(closed) > 4
     compare.close("log-likelihoods", *(
-        cross_score.log_likelihoods(
+        scoring.log_likelihoods(
             weights, batch.prompts, batch.responses[closed], batch.reasoning_length[closed], pad, temperature
         )
         for weights in sides.weights
     ), LIKELIHOOD)  # fmt: skip
     metrics = [
-        cross_score.measure(weights, batch, config.mi, {}, pad, temperature, np.random.default_rng(0))
+        scoring.measure(weights, batch, config.mi, {}, pad, temperature, np.random.default_rng(0))
         for weights in sides.weights
     ]
     assert metrics[1]

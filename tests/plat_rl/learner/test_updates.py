@@ -30,11 +30,11 @@ def test_micro_batches_change_only_rounding(config, policy, batch, name, size, u
 
 def test_rows_of_other_lengths_do_not_matter(config, policy, batch, monkeypatch, update, moved):
     """Responses computed in groups of one length, or all padded to the longest."""
-    from plat_rl.embedded.transformer import flat_layout
+    from plat_rl.embedded.transformer import flat_pass
 
     config = config("algorithm=ppo")
     single, _ = update(config, policy, batch)
-    monkeypatch.setattr(flat_layout, "length_groups", lambda lengths, worth: [np.arange(len(lengths))])
+    monkeypatch.setattr(flat_pass, "length_groups", lambda lengths, worth: [np.arange(len(lengths))])
     other, _ = update(config, policy, batch)
     assert float((moved(single, policy) - moved(other, policy)).abs().max()) < 0.01 * config.train.lr
 

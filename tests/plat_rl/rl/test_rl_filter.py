@@ -17,7 +17,7 @@ from plat.errors import RunError
 from plat_rl.rl.config import FilterConfig
 from plat_rl.rl.filter.selection import select, select_within_group
 from plat_rl.rl.filter.step_plan import step_plan
-from plat_rl.rl.scores import prompt_scores
+from plat_rl.rl.statistics import prompt_scores
 
 # Whole tenths: equal scores and zeros happen often, sums are far from any rounding question.
 scores_lists = st.lists(st.integers(0, 60).map(lambda tenth: tenth / 10), min_size=1, max_size=12)

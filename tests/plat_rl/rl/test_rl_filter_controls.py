@@ -18,7 +18,7 @@ from scipy import stats
 from plat.errors import RunError
 from plat_rl.rl.config import PAPER_TOP_P, FilterConfig
 from plat_rl.rl.filter.selection import select, top_p_count
-from plat_rl.rl.scores import prompt_scores
+from plat_rl.rl.statistics import prompt_scores
 
 RANDOM = FilterConfig(rule="random", metric="reward_variance", include_zero=True)
 TOP_P = FilterConfig(rule="top_p", metric="reward_variance", value=0.9)
@@ -48,7 +48,7 @@ def test_the_count_of_top_p_is_what_exact_fractions_say(returns):
 
 
 def test_the_count_is_that_of_the_shipped_filter():
-    shipped = yaml.safe_load(files("plat").joinpath("conf", "filter", "top_p.yaml").read_text())
+    shipped = yaml.safe_load(files("plat_rl").joinpath("conf", "filter", "top_p.yaml").read_text())
     about_the_step = {"name": "", "updates": "same_count", "scale": "none"}
     assert dataclasses.replace(FilterConfig(**shipped), **about_the_step) == dataclasses.replace(
         PAPER_TOP_P, **about_the_step

@@ -12,7 +12,7 @@ from plat_rl.rl.filter.selection import select
 
 
 def preset(group, name):
-    text = files("plat").joinpath("conf", group, f"{name}.yaml").read_text()
+    text = files("plat_rl").joinpath("conf", group, f"{name}.yaml").read_text()
     return {"algorithm": AlgorithmConfig, "filter": FilterConfig}[group](**yaml.safe_load(text))
 
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from plat_rl.rl.config import FilterConfig
-from plat_rl.rl.scores import prompt_scores, variance
-from plat_rl.rl.statistics import rollout_metrics, std_over_mean
+from plat_rl.rl.statistics import prompt_scores, rollout_metrics, std_over_mean, variance
 
 matrices = hnp.arrays(
     np.float64,

@@ -10,10 +10,9 @@ import torch
 
 from plat_rl.embedded import scoring
 from plat_rl.embedded.batch import pad_prompts
-from plat_rl.embedded.transformer import flat_layout, flat_pass
+from plat_rl.embedded.transformer import flat_pass
 from plat_rl.embedded.transformer.attention import SMALL
-from plat_rl.embedded.transformer.flat_layout import distinct_beginnings
-from plat_rl.embedded.transformer.flat_pass import fits, hidden_states
+from plat_rl.embedded.transformer.flat_pass import distinct_beginnings, fits, hidden_states
 from plat_rl.embedded.transformer.model import Shape, encode, extend, unpack
 
 SHAPES = {
@@ -60,7 +59,7 @@ BATCHES = {
 @pytest.mark.parametrize("sizes", BATCHES.values(), ids=BATCHES.keys())
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES.keys())
 def test_states_and_gradients_are_those_of_encode_and_extend(lively_parameters, monkeypatch, shape, sizes, worth):
-    monkeypatch.setattr(flat_layout, "WORTH", worth)
+    monkeypatch.setattr(flat_pass, "WORTH", worth)
     batch = batch_of(*sizes)
     results = []
     for function in (lambda weights: hidden_states(weights, batch, PAD), lambda weights: row_by_row(weights, batch)):

@@ -7,8 +7,7 @@ import threading
 
 import pytest
 
-from plat_envs.retrieval.corpus import Corpus
-from plat_envs.retrieval.finder import Source
+from plat_envs.retrieval.corpus import Corpus, Source
 from plat_envs.retrieval.server import Pages, Server
 
 FILE = """

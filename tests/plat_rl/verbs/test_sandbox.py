@@ -88,7 +88,7 @@ def test_probe_lists_the_levels(plat):
     ("url", "said"), [("http://127.0.0.1:9/", "does not answer"), ("http://a..b/", "the grader's address is")]
 )
 def test_probe_says_what_is_wrong_with_a_grader(plat, monkeypatch, url, said):
-    monkeypatch.setattr("plat_envs.sandbox.remote.ATTEMPTS", 1)
+    monkeypatch.setattr("plat_envs.sandbox.levels.ATTEMPTS", 1)
     code, out, _ = plat("sandbox", "probe", "--url", url, "--json")
     found = {fact["level"]: fact for fact in json.loads(out)["levels"]}
     assert code == 0 and said in found["remote"]["problem"]

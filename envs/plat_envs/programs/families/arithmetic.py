@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from plat_envs.programs.families.family import Family
-from plat_envs.programs.families.inputs import number, numbers
+from plat_envs.programs.families.inputs import Family, number, numbers
 
 FAMILIES = (
     Family(

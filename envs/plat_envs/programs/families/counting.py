@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from plat_envs.programs.families.family import Family
-from plat_envs.programs.families.inputs import number, numbers
+from plat_envs.programs.families.inputs import Family, number, numbers
 
 A = {"a": ("ints", numbers(-20, 20))}
 POSITIVE = {"a": ("ints", numbers(0, 40))}

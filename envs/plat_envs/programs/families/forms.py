@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from plat_envs.programs.families.family import Family
+from plat_envs.programs.families.inputs import Family
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,7 @@ from plat.errors import SpecError
 from plat.extras import require_extra
 from plat.plain_files import read_text
 from plat.trainer.script.readers.logged import Logged
-from plat.trainer.script.readers.wandb import PATTERN, history_of, parsed
-from plat.trainer.script.readers.wandb_log import WandbLog
+from plat.trainer.script.readers.wandb import PATTERN, WandbLog, history_of, parsed
 
 
 @dataclass

@@ -9,8 +9,8 @@ from plat.app.home_runs import command_of, find_run, home_to_read, run_name
 from plat.app.standing import meaning
 from plat.cli.common import HomeOption, JsonOption, RunArgument, print_json, verb
 from plat.cli.screen.table import fitted, table
-from plat.runner.memory import AFTER_OOM
-from plat.spec.identity.run_code import named_code
+from plat.runner.failures import AFTER_OOM
+from plat.spec.identity.run_identity import named_code
 from plat.store.index.configs import nearest
 from plat.store.run_directory.artifact_files import Artifact, artifacts_of
 from plat.store.run_directory.numerics import numerics_of_run

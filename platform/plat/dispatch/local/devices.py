@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from plat.dispatch.gpu_setting import PARTS
-from plat.dispatch.local.jobs import LocalJob
+from plat.dispatch.local.schedule import LocalJob
 from plat.errors import SpecError
 from plat.processes.cores import usable_cores
 from plat.processes.locks import open_lock, take_lock

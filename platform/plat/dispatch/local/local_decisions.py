@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from plat.dispatch import decisions
 from plat.dispatch.decisions import Decision
 from plat.dispatch.dispatcher import ENDED, QUEUED, WAITING
-from plat.dispatch.local.jobs import LocalJob
+from plat.dispatch.local.schedule import LocalJob
 from plat.errors import PlatError
 from plat.processes.process_tree import signal_name
 from plat.runner.failures import RETRIES

@@ -19,9 +19,16 @@ from plat.dispatch.dispatcher_spec import DispatcherSpec, Setting
 from plat.dispatch.local import local_decisions
 from plat.dispatch.local.devices import Devices
 from plat.dispatch.local.job_processes import Processes, ProcessesLost
-from plat.dispatch.local.jobs import LocalJob, make_jobs, start_request, thread_environment, trainers_that_train
 from plat.dispatch.local.local_settings import check_settings, read_gpus
-from plat.dispatch.local.schedule import Schedule, expected_seconds
+from plat.dispatch.local.schedule import (
+    LocalJob,
+    Schedule,
+    expected_seconds,
+    make_jobs,
+    start_request,
+    thread_environment,
+    trainers_that_train,
+)
 from plat.planning.cost import cached_keys
 from plat.processes.cores import usable_cores
 from plat.store.home import Home

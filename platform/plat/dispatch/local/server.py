@@ -28,7 +28,7 @@ import traceback
 from typing import Any
 
 from plat.dispatch.local import worker
-from plat.dispatch.local.worker_handle import WorkerHandle, close
+from plat.dispatch.local.job_processes import WorkerHandle, close
 from plat.processes import process_tree
 from plat.processes.own_process import handle_of, wait_for_end
 from plat.runner.training import warm_up

@@ -16,7 +16,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from plat.dispatch.local.worker_handle import write_result
+from plat.dispatch.local.job_processes import write_result
 from plat.plugins.plugin_code import read_files_again
 from plat.processes.own_process import forget_peak_memory, output_to, work_for_command
 from plat.processes.process_tree import adopt_orphans, signal_when_parent_ends

@@ -24,8 +24,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from plat.dispatch.ray.cluster import Cluster
-from plat.dispatch.ray.jobs import tune_folder
+from plat.dispatch.ray.jobs import Cluster, tune_folder
 from plat.dispatch.ray.ray_settings import LOCAL
 from plat.processes import identification
 from plat.processes.cores import usable_cores

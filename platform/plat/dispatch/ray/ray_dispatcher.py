@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from plat.dispatch.dispatcher import Dispatcher
-from plat.dispatch.dispatcher_spec import DispatcherSpec, Setting, cannot_detach
+from plat.dispatch.dispatcher_spec import DispatcherSpec, SearchCall, Setting, cannot_detach
 from plat.dispatch.ray.jobs import JobsClient
 from plat.dispatch.ray.ray_refresh import task_states
 from plat.dispatch.ray.ray_settings import read_settings
 from plat.dispatch.ray.search_dispatcher import SearchDispatcher
 from plat.dispatch.ray.tune_dispatcher import TuneDispatcher
-from plat.dispatch.search_call import SearchCall
 from plat.extras import require_extra
 from plat.store.coordination.submissions import Submission
 from plat.words.outcomes import CANCELLED

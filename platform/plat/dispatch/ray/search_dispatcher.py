@@ -10,10 +10,9 @@ from typing import Any
 
 from plat.dispatch.decisions import Decision
 from plat.dispatch.dispatcher import ENDED, Job, SchedulerError
-from plat.dispatch.dispatcher_spec import Setting
+from plat.dispatch.dispatcher_spec import SearchCall, Setting
 from plat.dispatch.ray.ray_settings import read_settings
 from plat.dispatch.ray.tune_dispatcher import TuneDispatcher
-from plat.dispatch.search_call import SearchCall
 from plat.errors import PlatError, SpecError
 from plat.store.coordination.submissions import Record, Submission, newest_records, open_record
 from plat.store.disk.durable import create, read_json, to_checked_json
@@ -29,7 +28,7 @@ ERROR = "error.json"  # in the folder of a search: what, where and fix of the er
 class SearchDispatcher(TuneDispatcher):
     """Dispatcher of one search. The runs that it is given are those that the search has begun: it submits none."""
 
-    driver = "plat.search.ray.driver"
+    driver = "plat.search.ray.tuned_search"
 
     def __init__(self, setting: Setting, search: SearchCall) -> None:
         super().__init__(setting, read_settings(setting.cluster))

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from plat.dispatch.decisions import Decision
 from plat.dispatch.dispatcher import ENDED, REFUSED, Job, SchedulerError
 from plat.dispatch.dispatcher_spec import DispatcherSpec, Setting
-from plat.dispatch.packing import Chunk, chunks, runs_worth
 from plat.dispatch.scheduled import ScheduledDispatcher
 from plat.dispatch.slurm.commands import Slurm
 from plat.dispatch.slurm.profile import OLD, Profile, load_profile, with_profile_path
 from plat.dispatch.slurm.slurm_refresh import command_timeout, refresh, task_states
 from plat.dispatch.slurm.submission import SCHEDULER, submit, task_name
+from plat.dispatch.submitting import Chunk, chunks, runs_worth
 from plat.planning.cost import History
 from plat.spec.composition.schema import select
 from plat.store.coordination.submissions import Record, Submission, open_record

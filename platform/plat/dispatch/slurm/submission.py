@@ -22,11 +22,10 @@ from pathlib import Path
 from subprocess import CalledProcessError
 from typing import TYPE_CHECKING, Any
 
-from plat.dispatch.packing import Chunk
 from plat.dispatch.slurm.commands import Slurm, failure_of_sbatch, no_answer, number_of_job
 from plat.dispatch.slurm.profile import Profile
 from plat.dispatch.slurm.run_task import SIGNAL, RunTask
-from plat.dispatch.submitting import hand_over
+from plat.dispatch.submitting import Chunk, hand_over
 from plat.processes.own_process import DROPPED
 from plat.store.coordination.submissions import Record, Submission
 from plat.store.home import Home

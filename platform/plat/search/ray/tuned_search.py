@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import time
 import traceback
 from collections import Counter
@@ -20,21 +21,21 @@ from typing import TYPE_CHECKING, Any
 from ray.tune.search import Searcher
 
 from plat.dispatch.admission import Admission
-from plat.dispatch.ray.cluster import Cluster
+from plat.dispatch.dispatcher_spec import STOP
+from plat.dispatch.ray.driver import main
+from plat.dispatch.ray.jobs import Cluster
 from plat.dispatch.ray.ray_settings import RaySettings, read_settings
 from plat.dispatch.ray.search_dispatcher import note_error
 from plat.dispatch.ray.tuner import LOOK_EVERY, Tasks, run_trials, stop_tasks
-from plat.dispatch.search_call import STOP
 from plat.dispatch.submitting import hand_over
 from plat.dispatch.sweep_ends import RunEnd
 from plat.errors import PlatError
 from plat.runner.failures import RETRIES
-from plat.search.ray.scheduler import StudyScheduler
+from plat.search.ray.scheduler import Packet, StudyScheduler, TunedTrials
 from plat.search.ray.trainable import TRIAL, execute_trial
-from plat.search.ray.tuned_trials import Packet, TunedTrials
 from plat.search.search_file import read_searches
 from plat.search.study import Study, open_study
-from plat.spec.identity.run_code import snapshot
+from plat.spec.identity.run_identity import snapshot
 from plat.store.coordination.submissions import Submission, open_record, open_submissions
 from plat.store.run_directory.state import run_state
 from plat.trainer.resources import Resources
@@ -246,3 +247,16 @@ class TunedSearch(Tasks):
 
     def _request(self, run: Run) -> dict[str, float]:
         return self._cluster.request(self._needed(run), self._settings.elastic)
+
+
+# The program that holds the Tuner of a search; its arguments are those of `plat.dispatch.ray.driver`.
+
+
+def _search() -> Any:
+    from plat.search.ray.tuned_search import TunedSearch
+
+    return TunedSearch()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:], _search)

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from plat.errors import PlatError
 from plat.processes import identification
-from plat.spec.identity.run_code import snapshot
+from plat.spec.identity.run_identity import snapshot
 from plat.store.disk.durable import read_json, scratch_name
 from plat.store.home import Home
 from plat.store.run_directory import lease

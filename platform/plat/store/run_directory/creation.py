@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 from plat.errors import HomeError
 from plat.plugins.plugin_code import FILES
 from plat.spec.composition.trainer_calls import checked_call, headline_of
-from plat.spec.identity.run_code import named_code, run_code
-from plat.spec.identity.run_identity import SCHEME
+from plat.spec.identity.run_identity import SCHEME, named_code, run_code
 from plat.store.disk.durable import locked, scratch_name, set_aside, to_checked_json, write, write_file
 from plat.store.home import Home
 from plat.store.provenance.code_state import CodeState, collect, of_file

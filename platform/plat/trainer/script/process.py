@@ -21,7 +21,7 @@ from typing import NamedTuple
 from plat.characters import as_lines, escaped
 from plat.errors import RunError
 from plat.processes.own_process import wait_for_end
-from plat.trainer.script.readers.content import LONGEST_LINE
+from plat.trainer.script.readers.metrics_file import LONGEST_LINE
 
 LARGEST_LOG = 100 << 20  # bytes of output in the run's log; further output is read and dropped
 CHUNK = 1 << 16

@@ -26,8 +26,7 @@ from plat.plugins.plugin_code import PluginCode
 from plat.trainer.script import import_hook
 from plat.trainer.script.command import words_of
 from plat.trainer.script.config import ScriptRunConfig
-from plat.trainer.script.file_hashes import LARGE
-from plat.trainer.script.named_files import CODE, named_files
+from plat.trainer.script.named_files import CODE, LARGE, named_files
 from plat.trainer.script.source_files import followed_files, hash_of, source_files
 
 HOOK = "hook"  # with which PYTHONPATH of a script begins

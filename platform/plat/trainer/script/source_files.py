@@ -15,8 +15,7 @@ from plat.plugins.plugin_code import NamedFiles, imported_files, imported_names,
 from plat.plugins.python_code import code_hash
 from plat.trainer.script.command import interpreter
 from plat.trainer.script.config import ScriptConfig, ScriptRunConfig
-from plat.trainer.script.file_hashes import file_hash
-from plat.trainer.script.named_files import FUNCTION_MODULE, MODULES, NamedFile, files_of, named_files
+from plat.trainer.script.named_files import FUNCTION_MODULE, MODULES, NamedFile, file_hash, files_of, named_files
 from plat.trainer.script.search_folders import added_folders, hydra_files, spelled_files, targets
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import os
 import shlex
 import signal
 import time
@@ -21,16 +23,13 @@ from plat.trainer.script.advice import moved, nothing_read
 from plat.trainer.script.checkpoints import CheckpointFolder
 from plat.trainer.script.command import filled, interpreter
 from plat.trainer.script.config import TEXT, ScriptConfig, ScriptRunConfig, sources_of
-from plat.trainer.script.limits import Limits
-from plat.trainer.script.notes import Notes
-from plat.trainer.script.own_folder import link_files, with_folders
-from plat.trainer.script.places import environment, placed, searched
 from plat.trainer.script.process import Script
 from plat.trainer.script.readers.logged import Logged, Source
 from plat.trainer.script.readers.output import Output
 from plat.trainer.script.recorder import Recorder
 from plat.trainer.script.snapshot import HOOK, redirected
 from plat.trainer.script.sources import opened, prepared, remove_old
+from plat.trainer.script.trial import environment, link_files, placed, searched, with_folders
 from plat.words.outcomes import FINISHED, INTERRUPTED
 
 TICK = 0.1  # seconds between two looks at files
@@ -189,3 +188,68 @@ def _failure(script: Script, words: list[str], config: ScriptConfig) -> RunError
     if "ModuleNotFoundError" in script.reason:
         fix = f"install it for {interpreter(config)}, or name the Python that has it: script.python: PATH"
     return RunError(what, where=masked(shlex.join(words)), fix=fix, failure_class="node" if is_killed else "error")
+
+
+# Notice that a script takes too long, or that it shows no sign of life: no output and no new files.
+
+Newest = tuple[int, int]
+
+
+class Limits:
+    """The limits `script.timeout` and `script.stall` of a script that starts now. `files`: the folder of its files."""
+
+    def __init__(self, config: ScriptConfig, files: Path) -> None:
+        self._config, self._files = config, files
+        self._started = self._alive = time.monotonic()
+        self._newest = _newest(files)
+
+    def passed(self, heard: float) -> RunError | None:
+        """Return the error for a limit that has passed, None if there is none. `heard`: when output last came."""
+        now, limit, silence = time.monotonic(), self._config.timeout, self._config.stall
+        if 0 < limit < now - self._started:
+            what = f"the script still ran after {limit:g} s, its script.timeout"
+            return RunError(what, fix="raise script.timeout, then `plat retry`; the output is in the run's log")
+        self._alive = max(self._alive, heard)
+        if not 0 < silence < now - self._alive:
+            return None
+        newest = _newest(self._files)  # looked at only now, because there may be many files
+        if newest != self._newest:
+            self._newest, self._alive = newest, now
+            return None
+        what = f"the script had no output and wrote no file for {silence:g} s"
+        fix = "find where it hangs, or raise script.stall if it needs that long"
+        return RunError(what, fix=fix, failure_class="stalled")
+
+
+def _newest(folder: Path) -> Newest:
+    """Return the number of files below a folder and the newest of their times."""
+    times = [0]
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                times.append(os.stat(f"{parent}/{name}").st_mtime_ns)
+    return len(times), max(times)
+
+
+# Collect what could not be read of a script: once each, in the run's log and in its result.
+
+MOST = 20  # notes of one run
+LONGEST = 300  # characters
+
+
+class Notes:
+    """The notes of one attempt. `all`: in their order."""
+
+    def __init__(self) -> None:
+        self.all: list[str] = []
+
+    def refuse(self, what: str, where: str, fix: str) -> None:
+        """Note what cannot be read, where, and how to mend it."""
+        self.add(f"{where}: {what}" + (f"; {fix}" if fix else ""))
+
+    def add(self, text: str) -> None:
+        """Add a sentence, and print it into the run's log. At most MOST are kept."""
+        text = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+        if text not in self.all and len(self.all) < MOST:
+            self.all.append(text)
+            print(f"[plat: {text}]", flush=True)

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 from plat.characters import as_lines, escaped
 from plat.errors import RunError
 from plat.trainer.script.advice import kind_of, with_any_number, written
-from plat.trainer.script.command import filled
+from plat.trainer.script.command import OUTPUT, arguments, filled, filled_variables, search_path
 from plat.trainer.script.config import MLFLOW, TENSORBOARD, TEXT, TRACKIO, WANDB, ScriptConfig, ScriptRunConfig
-from plat.trainer.script.own_folder import link_files, with_folders
-from plat.trainer.script.places import environment, placed, searched
 from plat.trainer.script.process import Line, Script
 from plat.trainer.script.readers.logged import Logged
 from plat.trainer.script.readers.output import Output
 from plat.trainer.script.readers.text import plain
+from plat.trainer.script.source_files import followed_files
 from plat.trainer.script.sources import OF_PLAT, opened, prepared
 
 GRACE = 5.0  # seconds from SIGTERM to SIGKILL
@@ -142,3 +143,77 @@ def _names(logged: Iterable[Logged]) -> list[str]:
         for name in one.metrics:
             counts[name] = counts.get(name, 0) + 1
     return sorted(counts, key=lambda name: -counts[name])
+
+
+# Let a command run in a folder of its own, its PLAT_RUN_DIR, so that what it writes there is of this run alone.
+#
+# The folder has links to the files that the command names or `script.files` lists, at the same relative paths. It has
+# no links to folders, because a script could write into these: folders that the command names become absolute paths.
+
+FILES_OF_PLAT = ("config.json", "metrics.jsonl", "checkpoints")  # what plat itself has in the folder
+
+
+def link_files(config: ScriptRunConfig, files: Path) -> None:
+    """Link the followed files of a run into its folder. Raises RunError where plat has something under that name."""
+    folder = os.path.abspath(config.script.folder)
+    for path in followed_files(config)[0]:
+        below = os.path.relpath(path, folder)
+        if below.startswith(".."):
+            continue
+        if below.split(os.sep)[0] in FILES_OF_PLAT:
+            fix = "rename it, or leave script.own_folder out and let the script write below {plat.run_dir}"
+            raise RunError(f"the folder of a run has a {below} of plat", where="script.own_folder", fix=fix)
+        link = files / below
+        link.parent.mkdir(parents=True, exist_ok=True)
+        if not os.path.lexists(link):  # else the script has replaced it in an earlier attempt
+            link.symlink_to(os.path.join(folder, below))
+
+
+def with_folders(config: ScriptRunConfig, words: Sequence[str]) -> list[str]:
+    """Return the words of a command in which folders, and files outside of `script.folder`, are absolute paths.
+
+    What follows an option for an output, such as `--out`, stays: it is to be in the folder of the run.
+    """
+    folder, found = Path(os.path.abspath(config.script.folder)), list(words[:1])
+    for before, word in pairwise(words):
+        option, separator, value = word.partition("=")
+        text = value if separator else word
+        path = Path(os.path.normpath(folder / text))
+        is_kept = OUTPUT.fullmatch(option if separator else before) or path == folder or os.path.isabs(text)
+        is_needed = path.is_dir() or (path.is_file() and not path.is_relative_to(folder))
+        found.append(word.removesuffix(text) + str(path) if text and is_needed and not is_kept else word)
+    return found
+
+
+# The folders of a run of a script, and the environment in which its command runs.
+
+
+def placed(config: ScriptRunConfig, files: Path, is_resumed: bool = False) -> dict[str, str]:
+    """Write the run's config into its folder, and return the values of `command.OF_THE_RUN` there.
+
+    is_resumed   whether the folder of checkpoints has those of an earlier attempt
+    """
+    places = {name: str(files / below) for name, below in (("run_dir", ""), ("checkpoint_dir", "checkpoints"))}
+    places["config"] = str(files / "config.json")
+    Path(places["config"]).write_text(json.dumps(arguments(config), indent=1) + "\n")
+    return {**places, "checkpoint": places["checkpoint_dir"] if is_resumed else ""}
+
+
+def environment(config: ScriptRunConfig, places: Mapping[str, str]) -> dict[str, str | None]:
+    """Return the variables that a command gets, on top of those of this process."""
+    return {
+        "PATH": search_path(config.script),
+        "OMP_NUM_THREADS": str(config.script.threads),
+        "PYTHONUNBUFFERED": "1",  # lines of the output arrive when they are printed
+        **filled_variables(config, places),
+        "PLAT_RUN_DIR": places["run_dir"],
+        "PLAT_CHECKPOINT_DIR": places["checkpoint_dir"],
+        "PLAT_CONFIG": places["config"],
+        "PLAT_SEED": str(config.seed),
+    }
+
+
+def searched(variables: Mapping[str, str | None], first: str) -> str:
+    """Return PYTHONPATH of a command with these variables, with a folder before it."""
+    path = variables.get("PYTHONPATH") or os.environ.get("PYTHONPATH")
+    return os.pathsep.join(filter(None, [os.path.abspath(first), path]))

@@ -4,7 +4,7 @@ On a CPU the products are 1.5 to 3 times faster than torch's fused kernel while 
 fused kernel computes. On other devices the products always do. CUDA's fused kernels add up a gradient in an order that
 differs from run to run, unless every operation of the program without a deterministic form is to raise an error
 (`torch.use_deterministic_algorithms` without `warn_only`), and torch chooses among the kernels by sizes and versions.
-Products by cuBLAS give the same bits each time (`plat_rl.embedded.device`).
+Products by cuBLAS give the same bits each time (`plat_rl.embedded.scoring`).
 """
 
 from __future__ import annotations

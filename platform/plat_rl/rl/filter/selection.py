@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from plat.errors import RunError
 from plat_rl.rl.config import PAPER_TOP_P, FilterConfig
 from plat_rl.rl.filter.rule import Part, Ranking, Rule, find_rule
-from plat_rl.rl.scores import ZERO, prompt_scores
+from plat_rl.rl.statistics import ZERO, prompt_scores
 
 
 @dataclass(frozen=True)

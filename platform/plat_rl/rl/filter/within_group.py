@@ -38,7 +38,7 @@ def within_group(
     """
     import numpy as np
 
-    from plat_rl.rl.scores import variance
+    from plat_rl.rl.statistics import variance
 
     prompts, group = returns.shape
     n = kept_of_group(value, within_group_rounding, group)

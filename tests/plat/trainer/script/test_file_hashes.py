@@ -10,23 +10,23 @@ from pathlib import Path
 
 import pytest
 
-from plat.trainer.script import file_hashes
-from plat.trainer.script.file_hashes import file_hash
+from plat.trainer.script import named_files
+from plat.trainer.script.named_files import file_hash
 
 
 @pytest.fixture
 def reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The files that were read, while every file counts as large and old."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(file_hashes, "LARGE", 1)
-    monkeypatch.setattr(file_hashes, "YOUNG", -1.0)
-    read, digest = list[Path](), file_hashes._digest
-    monkeypatch.setattr(file_hashes, "_digest", lambda path: (read.append(path), digest(path))[1])
+    monkeypatch.setattr(named_files, "LARGE", 1)
+    monkeypatch.setattr(named_files, "YOUNG", -1.0)
+    read, digest = list[Path](), named_files._digest
+    monkeypatch.setattr(named_files, "_digest", lambda path: (read.append(path), digest(path))[1])
     return read
 
 
 def expected(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()[: file_hashes.DIGITS]
+    return hashlib.sha256(path.read_bytes()).hexdigest()[: named_files.DIGITS]
 
 
 CHANGES: dict[str, Callable[[Path], object]] = {
@@ -64,6 +64,6 @@ def test_a_damaged_or_a_readonly_cache_does_no_harm(reads: list[Path], tmp_path:
 def test_a_file_that_has_just_changed_is_not_remembered(
     reads: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_hashes, "YOUNG", 60.0)
+    monkeypatch.setattr(named_files, "YOUNG", 60.0)
     (tmp_path / "data").write_text("one")
     assert file_hash(tmp_path / "data") == file_hash(tmp_path / "data") and len(reads) == 2
