@@ -161,7 +161,7 @@ HEAVY_ALLOWED = {"plat.store.mlflow.frames": {"pandas", "numpy"}, "plat.dispatch
 # What subclasses verl or Ray Tune, or runs in their processes: `plat_rl.verl.train` imports it when a run begins,
 # and `plat.dispatch.ray.driver` when it holds a Tuner.
 WITHIN_VERL = (
-    "plat_rl.verl.cpu.register", "plat_rl.verl.cpu.register", "plat_rl.verl.cpu.cpu_rollout",
+    "plat_rl.verl.cpu.platform", "plat_rl.verl.cpu.register", "plat_rl.verl.cpu.cpu_rollout",
     "plat_rl.verl.rollouts.agent_loop", "plat_rl.verl.update.loss", "plat_rl.verl.update.trainer",
     "plat.dispatch.ray.tuner", "plat.search.ray.scheduler", "plat.search.ray.tuned_search",
 )  # fmt: skip

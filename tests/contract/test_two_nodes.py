@@ -140,7 +140,7 @@ def test_what_a_job_of_slurm_has_started_on_another_node_ends_with_the_killed_jo
 COMPANY = """
 import ray
 from plat.errors import RunError
-from plat_rl.verl.machines.running import refuse_company
+from plat_rl.verl.machines.private_cluster import refuse_company
 ray.init(address="{address}", log_to_driver=False)
 refuse_company()
 class Controller: ...

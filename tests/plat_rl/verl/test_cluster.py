@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from plat.errors import RunError
-from plat_rl.verl.machines import guard, running
+from plat_rl.verl.machines import guard, private_cluster
 from plat_rl.verl.settings.verl_config import VerlRunConfig
 
 Make = Callable[..., VerlRunConfig]
@@ -37,7 +37,7 @@ def test_scratch_folders_of_killed_runs_are_removed_and_those_of_living_ones_sta
 
 def test_handlers_of_signals_are_those_of_before() -> None:
     before = signal.getsignal(signal.SIGTERM)
-    with running._keeping_signal_handlers():
+    with private_cluster._keeping_signal_handlers():
         signal.signal(signal.SIGTERM, lambda number, frame: None)
     assert signal.getsignal(signal.SIGTERM) is before
 
@@ -54,7 +54,7 @@ def test_a_request_to_end_while_ray_starts_goes_to_the_platform(monkeypatch: pyt
     monkeypatch.setattr("ray.init", start)
     try:
         with pytest.raises(RunError, match="asked to end while Ray started") as caught:
-            running._start_ray({})
+            private_cluster._start_ray({})
     finally:
         signal.signal(signal.SIGTERM, before)
     assert asked == [signal.SIGTERM] and caught.value.failure_class == "node"
@@ -62,15 +62,15 @@ def test_a_request_to_end_while_ray_starts_goes_to_the_platform(monkeypatch: pyt
 
 def test_on_the_cpu_every_process_loads_the_plug_in_and_on_gpus_only_for_the_rollout_hf(make_config: Make) -> None:
     config = make_config()
-    assert running.environment(config)["VERL_PLATFORM"] == "cpu"
+    assert private_cluster.environment(config)["VERL_PLATFORM"] == "cpu"
     config.device, config.dtype = "cuda", "bfloat16"
-    variables = running.environment(config)
+    variables = private_cluster.environment(config)
     assert "VERL_PLATFORM" not in variables
     assert variables["VERL_USE_EXTERNAL_MODULES"] == "plat_rl.verl.machines.loopback", "on one machine"
     config.verl.nodes = 2
-    assert "VERL_USE_EXTERNAL_MODULES" not in running.environment(config)
+    assert "VERL_USE_EXTERNAL_MODULES" not in private_cluster.environment(config)
     config.verl.rollout = "hf"
-    variables = running.environment(config)
+    variables = private_cluster.environment(config)
     assert variables["VERL_USE_EXTERNAL_MODULES"] == "plat_rl.verl.cpu.register"
     assert "VERL_PLATFORM" not in variables and "VERL_ENGINE_DEVICE" not in variables
 
@@ -80,18 +80,18 @@ def test_on_the_cpu_every_process_loads_the_plug_in_and_on_gpus_only_for_the_rol
 def test_only_processes_of_one_machine_talk_over_the_loopback(
     make_config: Make, device: tuple[str, ...], library: str
 ) -> None:
-    assert running.environment(make_config(*device))[f"{library}_SOCKET_IFNAME"] == "lo"
-    assert f"{library}_SOCKET_IFNAME" not in running.environment(make_config("verl.nodes=2", *device))
+    assert private_cluster.environment(make_config(*device))[f"{library}_SOCKET_IFNAME"] == "lo"
+    assert f"{library}_SOCKET_IFNAME" not in private_cluster.environment(make_config("verl.nodes=2", *device))
 
 
 def test_with_gpus_ray_is_told_of_the_cpus_that_slurm_gave(make_config: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLURM_CPUS_ON_NODE", "5")
     config = make_config("verl.workers=2")
-    assert running._cpus(config) == 14, "on the CPU they are slots"
+    assert private_cluster._cpus(config) == 14, "on the CPU they are slots"
     config.device, config.dtype = "cuda", "bfloat16"
-    assert running._cpus(config) == 5
+    assert private_cluster._cpus(config) == 5
     monkeypatch.delenv("SLURM_CPUS_ON_NODE")
-    assert running._cpus(config) == 14
+    assert private_cluster._cpus(config) == 14
 
 
 def test_a_run_that_was_given_too_few_machines_is_refused_before_ray_starts(
@@ -103,7 +103,7 @@ def test_a_run_that_was_given_too_few_machines_is_refused_before_ray_starts(
     monkeypatch.setattr(os, "environ", dict(os.environ))
     with (
         pytest.raises(RunError, match="needs 2 machines, and there is 1"),
-        running.ray_cluster(make_config("verl.nodes=2")),
+        private_cluster.ray_cluster(make_config("verl.nodes=2")),
     ):
         pass
     assert not ray.is_initialized()

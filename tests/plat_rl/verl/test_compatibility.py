@@ -142,7 +142,7 @@ def test_a_change_and_a_loss_are_both_named(monkeypatch: Any) -> None:
 
 
 def test_the_platform_implements_everything_that_verl_asks_of_one() -> None:
-    from plat_rl.verl.cpu.register import CpuPlatform
+    from plat_rl.verl.cpu.platform import CpuPlatform
 
     platform = CpuPlatform()
     assert platform.device_name == "cpu" and platform.communication_backend_name() == "gloo"

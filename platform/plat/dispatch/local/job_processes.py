@@ -104,7 +104,9 @@ class Processes:
             time.sleep(timeout)
             return []
         messages: list[dict[str, Any]] = []
-        while select.select([self._connection], [], [], 0.0 if messages else timeout)[0]:
+        waiting = select.poll()  # `select.select` takes no descriptor above 1023
+        waiting.register(self._connection, select.POLLIN)
+        while waiting.poll(0.0 if messages else 1000 * timeout):
             try:
                 data = self._connection.recv(1 << 16)
             except ConnectionError:

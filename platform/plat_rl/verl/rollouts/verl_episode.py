@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from plat_envs.api import Environment
-from plat_rl.loop.turns import Dialogue, Effect, Turns
+from plat_rl.loop.played_response import Effect
+from plat_rl.loop.turns import Dialogue, Turns
 
 
 @dataclass(frozen=True)

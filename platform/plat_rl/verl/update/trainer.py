@@ -21,12 +21,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import ray
 import transfer_queue as tq
-from numpy.typing import NDArray
 from omegaconf import open_dict
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
@@ -43,15 +42,9 @@ from plat_rl.rl.gradient_probe import terms_of
 from plat_rl.verl.rollouts.play import Play, Played, Tokens, play
 from plat_rl.verl.rollouts.verl_cross_score import log_likelihoods
 from plat_rl.verl.settings.verl_config import VerlRunConfig
-from plat_rl.verl.update.loss import (
-    SCALE,
-    TERM,
-    ActorWorker,
-    CriticWorker,
-    scaled_policy_loss,
-    scaled_value_loss,
-    targets,
-)
+from plat_rl.verl.update.loss import SCALE, TERM, ActorWorker, CriticWorker, scaled_policy_loss, scaled_value_loss
+from plat_rl.verl.update.mini_batches import MiniBatch, filled_up, mini_batches
+from plat_rl.verl.update.update_targets import targets
 from plat_rl.verl.update.verl_metrics import ACTOR_METRICS, CRITIC_METRICS, renamed
 
 POLL = 0.1  # seconds between two polls of the replay buffer
@@ -249,46 +242,3 @@ class Trainer(PPOTrainerSync):  # type: ignore[misc]
 def _part(rows: KVBatchMeta, batch: MiniBatch) -> KVBatchMeta:
     keys, tags = ([values[number] for number in batch.sequences] for values in (rows.keys, rows.tags))
     return KVBatchMeta(partition_id="train", keys=keys, tags=tags)
-
-
-# Split the kept trajectories into the mini-batches of an iteration, and pad them.
-
-
-class MiniBatch(NamedTuple):
-    """sequences: indices of its rows in TransferQueue, padding included. trajectories: number without padding."""
-
-    sequences: NDArray[np.int64]
-    trajectories: int
-
-
-def mini_batches(
-    trajectory_of_sequence: NDArray[np.int64], updates: int, processes: int, rng: np.random.Generator
-) -> tuple[list[MiniBatch], int]:
-    """Return the mini-batches of an iteration, and the number of padding sequences (`filled_up`).
-
-    Trajectories, each with all of its sequences, are shuffled and split as evenly as possible, as in the embedded
-    trainer. There are `updates` mini-batches, or as many as trajectories if these are fewer.
-    """
-    trajectories = int(trajectory_of_sequence.max(initial=-1)) + 1
-    parts = np.array_split(rng.permutation(trajectories), updates)
-    return filled_up([part for part in parts if len(part)], trajectory_of_sequence, processes)
-
-
-def filled_up(
-    parts: Sequence[NDArray[np.int64]], trajectory_of_sequence: NDArray[np.int64], processes: int
-) -> tuple[list[MiniBatch], int]:
-    """Return parts (trajectory indices) as mini-batches, and the number of padding sequences.
-
-    trajectory_of_sequence   (S,) with trajectories numbered from 0
-
-    Sequences are numbered from 0; those from S on are padding, which makes the size of each mini-batch a multiple of
-    the number of processes.
-    """
-    batches, filled = [], len(trajectory_of_sequence)
-    for part in parts:
-        sequences = np.flatnonzero(np.isin(trajectory_of_sequence, part))
-        padding = -len(sequences) % processes
-        numbers = np.concatenate([sequences, np.arange(filled, filled + padding)]).astype(np.int64)
-        batches.append(MiniBatch(numbers, len(part)))
-        filled += padding
-    return batches, filled - len(trajectory_of_sequence)

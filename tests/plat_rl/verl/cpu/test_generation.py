@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from plat_rl.verl.cpu import cpu_rollout
-from plat_rl.verl.cpu.cpu_rollout import Request, generate
+from plat_rl.verl.cpu import generation
+from plat_rl.verl.cpu.generation import Request, generate
 
 STOP, PAD = 3, 0
 
@@ -62,7 +62,7 @@ def test_how_often_it_looks_for_the_ends_changes_nothing(model: Any, monkeypatch
     model.register_forward_hook(lambda *_: steps.append(1))
     found = []
     for every in (1, 8, 1000):
-        monkeypatch.setattr(cpu_rollout, "CHECK_EVERY", every)
+        monkeypatch.setattr(generation, "CHECK_EVERY", every)
         steps.clear()
         found.append((answers(model, requests), len(steps)))
     (exact, fewest), (ours, some), (blind, most) = found

@@ -14,7 +14,7 @@ from plat_rl.embedded.learner import Learner
 from plat_rl.rl.filter.step_plan import StepPlan
 from plat_rl.rl.gradient_probe import gradient_metrics, terms_of
 from plat_rl.verl.settings.verl_config import VerlRunConfig
-from plat_rl.verl.update.loss import targets
+from plat_rl.verl.update.update_targets import targets
 
 pytestmark = pytest.mark.verl
 

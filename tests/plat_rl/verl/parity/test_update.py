@@ -20,7 +20,7 @@ from plat_rl.embedded.scoring import token_values
 from plat_rl.embedded.transformer import hf
 from plat_rl.rl.filter.step_plan import StepPlan
 from plat_rl.verl.settings.verl_config import VerlRunConfig
-from plat_rl.verl.update.loss import targets
+from plat_rl.verl.update.update_targets import targets
 from plat_rl.verl.update.verl_metrics import ACTOR_METRICS, renamed
 
 pytestmark = pytest.mark.verl
