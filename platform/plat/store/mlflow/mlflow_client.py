@@ -55,8 +55,6 @@ def mlflow_client(uri: str) -> MlflowClient:
 
         path = sqlite_path(uri)
         if path is not None:  # else a process keeps the connections of every store that it has opened
-            path is not None
-        ):  # else every store that a process opens keeps its connections, and file descriptors run out
             os.environ.setdefault("MLFLOW_SQLALCHEMYSTORE_POOLCLASS", "NullPool")
         return MlflowClient(uri if path is None or not path.exists() else read_only_uri(path) or _own_uri(path))
 
