@@ -98,11 +98,9 @@ MUTATIONS: dict[str, Callable[[Path], None]] = {
         "platform/plat/spec/composition/resolver.py", "version, plugins, facts", "version, [], facts"
     ),
     "base model dropped from ids": Edit(TRAINER + "/spec.py", '"base": base_identity(config.model), ', ""),
-    "warm-up of the base's training": Edit(
-        TRAINER + "/base_model/supervised.py", "WARMUP_STEPS = 50", "WARMUP_STEPS = 60"
-    ),
-    "Adam betas of the base's training": Edit(TRAINER + "/base_model/supervised.py", "(0.9, 0.99)", "(0.9, 0.98)"),
-    "decay of the base's learning rate": Edit(TRAINER + "/base_model/supervised.py", "(1 - step / base.steps)", "1.0"),
+    "warm-up of the base's training": Edit(TRAINER + "/base_model/load.py", "WARMUP_STEPS = 50", "WARMUP_STEPS = 60"),
+    "Adam betas of the base's training": Edit(TRAINER + "/base_model/load.py", "(0.9, 0.99)", "(0.9, 0.98)"),
+    "decay of the base's learning rate": Edit(TRAINER + "/base_model/load.py", "(1 - step / base.steps)", "1.0"),
     "mix of the demonstrations": Edit(DEMONSTRATIONS, "_GOOD_MOVES = 0.7", "_GOOD_MOVES = 0.69"),
     "share of useful templates": Edit(
         DEMONSTRATIONS,

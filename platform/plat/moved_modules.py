@@ -16,11 +16,12 @@ from types import ModuleType
 
 MOVED = {
     "plat.rl.peak": "plat.peak",
+    "plat.trainer.sessions": "plat_rl.environments",
     "plat.rl": "plat_rl.rl",
     "plat.conf": "plat_rl.conf",
     **{
         f"plat.trainer.{name}": f"plat_rl.{name}"
-        for name in ("embedded", "loop", "verl", "environments", "sessions", "run_config", "validation")
+        for name in ("embedded", "loop", "verl", "environments", "run_config", "validation")
     },
 }
 

@@ -7,7 +7,8 @@ from functools import lru_cache
 from plat_envs.data import Row, of_split, rows_of
 from plat_envs.environment_errors import BadEnvironment
 from plat_envs.instances import source_split, split_of
-from plat_envs.searchqa.questions import HOTPOTQA, Question, SearchQAConfig
+from plat_envs.searchqa.config import HOTPOTQA, SearchQAConfig
+from plat_envs.searchqa.questions import Question
 
 CONFIGURATION = "distractor"  # of HotpotQA: the other one has the same questions for training
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from plat_envs.searchqa.questions import SearchQAConfig
+from plat_envs.searchqa.config import SearchQAConfig
 
 Document = tuple[str, float]  # text and score
 

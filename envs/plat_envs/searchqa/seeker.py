@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from plat_envs.searchqa.questions import SearchQAConfig
+from plat_envs.searchqa.config import SearchQAConfig
 from plat_envs.turns.episode import Episode
 
 TEMPLATES = (

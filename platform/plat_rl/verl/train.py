@@ -23,16 +23,24 @@ import torch
 from plat.errors import PlatError, RunError
 from plat.extras import require_extra
 from plat.trainer.api import Outcome, RunIO, State
-from plat_rl.environments import facts_of_task
+from plat_rl.environments import Sessions, facts_of_task
 from plat_rl.loop import randomness
 from plat_rl.loop.bookkeeper import Bookkeeper
-from plat_rl.loop.instance_sets import FixedInstances, probe_instances
 from plat_rl.loop.prompt_selection import filter_batch, refill, update_plan
-from plat_rl.loop.randomness import GRADIENT, PROBE, SCORING, SELECTING, TRAINING, UPDATING, Key
+from plat_rl.loop.randomness import (
+    GRADIENT,
+    PROBE,
+    SCORING,
+    SELECTING,
+    TRAINING,
+    UPDATING,
+    FixedInstances,
+    Key,
+    probe_instances,
+)
 from plat_rl.loop.trainable import Measured
 from plat_rl.loop.trajectory_table import batch_metrics, instance_results
 from plat_rl.rl.gradient_probe import gradient_metrics
-from plat_rl.sessions import Sessions
 from plat_rl.verl.machines.running import running_trainer
 from plat_rl.verl.rollouts.evaluation import evaluate
 from plat_rl.verl.rollouts.play import Play, Played, chosen, joined

@@ -18,10 +18,10 @@ from plat_envs.environment_errors import BadEnvironment, ServiceError
 from plat_envs.retrieval.corpus import Corpus, Source
 from plat_envs.retrieval.indexes import build_index
 from plat_envs.searchqa.client import ServerSearch
+from plat_envs.searchqa.config import SearchQAConfig
+from plat_envs.searchqa.needs import needs
 from plat_envs.searchqa.page_file import write_pages
-from plat_envs.searchqa.questions import SearchQAConfig
 from plat_envs.searchqa.retrieval import retriever
-from plat_envs.searchqa.spec import needs
 from plat_envs.stand_in.scripted import response
 
 PAGE = {"document": {"contents": '"A"\na'}, "score": 1}

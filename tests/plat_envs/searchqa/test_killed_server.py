@@ -14,7 +14,7 @@ import pytest
 from plat_envs.retrieval.corpus import Corpus
 from plat_envs.retrieval.indexes import open_finder
 from plat_envs.searchqa.client import ServerSearch
-from plat_envs.searchqa.questions import SearchQAConfig
+from plat_envs.searchqa.config import SearchQAConfig
 
 QUERIES = 600
 

@@ -9,8 +9,8 @@ import pytest
 
 from plat_envs.api import configure, find_environment, make_environment
 from plat_envs.environment_errors import BadEnvironment
-from plat_envs.searchqa.compact import RELATIONS as SMALL_RELATIONS
 from plat_envs.searchqa.encyclopaedia import COUNTS, NUMBERS, RELATIONS, encyclopaedia
+from plat_envs.searchqa.small_world import RELATIONS as SMALL_RELATIONS
 
 
 def answer(environment, text):

@@ -16,9 +16,8 @@ from typing import Any
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput
 
 from plat.errors import RunError
-from plat_rl.environments import environment_errors
+from plat_rl.environments import Sessions, environment_errors
 from plat_rl.loop.randomness import generator
-from plat_rl.sessions import Sessions
 from plat_rl.verl.rollouts.dialogue import dialogue_of
 from plat_rl.verl.rollouts.play import PLAY
 from plat_rl.verl.rollouts.verl_episode import Episode, Limits, Sequence

@@ -11,8 +11,7 @@ from typing import Any
 from plat.errors import CheckpointError
 from plat.extras import require_extra
 from plat.trainer.api import State
-from plat_rl.loop.instance_sets import FixedInstances, chosen_instances
-from plat_rl.loop.randomness import EVALUATION
+from plat_rl.loop.randomness import EVALUATION, FixedInstances, chosen_instances
 from plat_rl.loop.trajectory_table import evaluation_metrics, instance_results
 from plat_rl.verl.machines.running import running_trainer
 from plat_rl.verl.rollouts.play import Play, Played

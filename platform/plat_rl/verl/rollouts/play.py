@@ -18,9 +18,9 @@ import numpy as np
 import torch
 
 from plat.errors import RunError
-from plat_rl.loop.played_response import Effect
 from plat_rl.loop.randomness import Key
 from plat_rl.loop.trajectory_table import Trajectories, stacked
+from plat_rl.loop.turns import Effect
 
 PLAY = "plat_play"  # field of a row with its `Play` for one instance, as JSON
 Tokens = tuple[int, ...]

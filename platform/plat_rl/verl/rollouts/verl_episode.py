@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from plat_envs.api import Environment
-from plat_rl.loop.played_response import Effect
-from plat_rl.loop.turns import Dialogue, Turns
+from plat_rl.loop.turns import Dialogue, Effect, Turns
 
 
 @dataclass(frozen=True)

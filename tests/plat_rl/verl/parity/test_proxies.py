@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from plat_rl.embedded.cross_score import measure as embedded_measure
 
 from plat_rl.embedded.batch import Batch
 from plat_rl.embedded.probe import Probe, Reasonings
+from plat_rl.embedded.scoring import measure as embedded_measure
 from plat_rl.embedded.transformer.model import unpack
 from plat_rl.rl.config import PROBE_BLOCK
 from plat_rl.verl.rollouts.play import Played

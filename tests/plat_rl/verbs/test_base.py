@@ -176,7 +176,7 @@ def test_a_verdict_needs_evidence() -> None:
 
 
 def test_the_list_says_in_what_bases_of_one_model_differ() -> None:
-    from plat.cli.screen.base_view import table
+    from plat_rl.verbs.base import table
 
     def base(model: str, **settings: Any) -> dict[str, Any]:
         return {"model": model, "seed": 0, "recipe_hash": "x", "named_by": [], "settings": {"seed": 0, **settings}}
