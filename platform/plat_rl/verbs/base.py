@@ -61,7 +61,7 @@ def list_bases(arguments: Arguments = None, home: HomeOption = None, as_json: Js
         records, unreadable = records_in(folder)
         for record in records:
             asked = wanted.get(record.folder.name)
-            rows.append(row(record, where, asked.named_by if asked else ()))
+            rows.append(base_row(record, where, asked.named_by if asked else ()))
         damaged += unreadable
     there = {Path(row["folder"]).name for row in rows}
     missing = [missing_row(key, base.model, base.named_by) for key, base in wanted.items() if key not in there]
@@ -101,7 +101,7 @@ def build(
     place = out or built_bases(Home.find(home).create().cache)
     left = [base.model for key, base in wanted.items() if key not in hashes]
     records = [*shipped, *(build_all(left, place, jobs or usable_cores(), tell) if left else [])]
-    rows = [row(record, "shipped" if record in shipped else "built here") for record in records]
+    rows = [base_row(record, "shipped" if record in shipped else "built here") for record in records]
     if as_json:
         print_json({"bases": rows})
     else:
@@ -203,7 +203,7 @@ HEADER = ("model", "seed", "recipe", "content", "parameters", "KB", "where", "na
 IN_A_PIPE = 80  # columns without a terminal, as many files may name a base
 
 
-def row(record: BaseRecord, where: str, named_by: Sequence[str] = ()) -> dict[str, Any]:
+def base_row(record: BaseRecord, where: str, named_by: Sequence[str] = ()) -> dict[str, Any]:
     """Return an existing base as a JSON-able row.
 
     `where` ("shipped" or "built here") and `named_by` become values of the row as they are.
@@ -260,7 +260,7 @@ def verification_json(result: Verification) -> dict[str, Any]:
     comparison of each task.
     """
     return {
-        **{key: value for key, value in row(result.shipped, "shipped").items() if key != "named_by"},
+        **{key: value for key, value in base_row(result.shipped, "shipped").items() if key != "named_by"},
         "rebuilt_sha256": result.rebuilt.sha256,
         "same_bytes": result.same_bytes,
         "tasks": [asdict(task) for task in result.tasks],

@@ -208,6 +208,8 @@ def test_what_a_server_says_is_one_line_of_an_error(answer, why):
                     with client:
                         client.recv(1 << 16)
                         client.sendall(answer)
+                        client.shutdown(socket.SHUT_WR)
+                        client.recv(1 << 16)  # the rest of the request: unread, it would reset the connection
 
         threading.Thread(target=serve, daemon=True).start()
         address = f"http://127.0.0.1:{listener.getsockname()[1]}"

@@ -131,7 +131,10 @@ def test_a_removed_store_is_filled_again(make_home, recipe, experiment, empty_st
     shutil.rmtree(home.root / "mlartifacts")
     shutil.copy(empty_store, home.database)
     import_runs(home, home.store_uri(), files)
-    assert dump(home.store_uri()) == before
+    after = dump(home.store_uri())
+    for stored in (before, after):
+        stored.pop("Default", None)  # MLflow's own empty experiment, which it makes when it first opens a store
+    assert after == before
 
 
 def test_a_run_redone_is_not_stored_twice(home, recipe):
