@@ -75,10 +75,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-if __name__ == "__main__":
-    sys.exit(main())
-
-
 # Check that no problem of an environment is in two splits: `python -m plat_envs.show NAME --check`.
 
 TRIED = 2000  # seeds of each split
@@ -109,3 +105,7 @@ def check_splits(task: str, options: Mapping[str, object], rendering: str, seeds
             f"{task}: {counted}", where=where, fix="let a hash of the problem decide its split (plat_envs.instances)"
         )
     return {split: len(problems) for split, problems in first_seeds.items()}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
