@@ -67,10 +67,6 @@ def main() -> None:
             out.flush()
 
 
-if __name__ == "__main__":
-    main()
-
-
 # Check the options of a dataset of reasoning-gym against the fields of its config, before the package reads them.
 
 OF_PLAT = ("seed", "size")  # plat chooses each item itself
@@ -127,3 +123,7 @@ def _default(field: Field[Any]) -> str:
     if field.default is MISSING or not isinstance(field.default, int | float | str | None):
         return ""
     return f" (by default {json.dumps(field.default)})"
+
+
+if __name__ == "__main__":
+    main()
