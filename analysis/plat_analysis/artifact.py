@@ -146,8 +146,10 @@ class Table(_Printable, shown=("title", "caption", "fine_print")):
 class Figure(_Printable, shown=("title", "caption", "fine_print")):
     """Hold a figure ready to be drawn; `folded` and `fine_print` are as in `Table`.
 
-    points  the plotted numbers with run ids
-    titles  gid of an artist -> its tooltip in the HTML page
+    points     the plotted numbers with run ids
+    estimates  what is estimated, a dict each: labels, then `value`, `low` and `high` (as in `record`); a `step` among
+               the labels is a training step. Default: the points that have these keys
+    titles     gid of an artist -> its tooltip in the HTML page
     """
 
     name: str
@@ -155,6 +157,7 @@ class Figure(_Printable, shown=("title", "caption", "fine_print")):
     draw: Callable[[], matplotlib.figure.Figure]
     caption: str = ""
     points: list[dict[str, Any]] = field(default_factory=list)
+    estimates: list[dict[str, Any]] = field(default_factory=list)
     titles: dict[str, str] = field(default_factory=dict)
     values: dict[str, float] = field(default_factory=dict)
     folded: bool = False

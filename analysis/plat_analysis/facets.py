@@ -8,6 +8,7 @@ Any axis, several axes together, or none may make rows, columns or conditions. W
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -50,6 +51,11 @@ class Layout:
         """Return the row, column and condition of a run. Raises SpecError if the run lacks one of the axes."""
         return Place(*(" · ".join(map(run.axis, names)) for names in (self.rows, self.columns, self.conditions)))
 
+    def labels(self, row: str = "", column: str = "", condition: str = "") -> dict[str, str]:
+        """Return the labels of an estimate; a number has the axis before it: `slip 50`."""
+        parts = {"row": (self.rows, row), "column": (self.columns, column), "condition": (self.conditions, condition)}
+        return {part: named_number(" · ".join(axes), value) for part, (axes, value) in parts.items()}
+
     def words(self, place: Place) -> str:
         """Return a place as text for a message: `GRPO × sokoban, filter=top_p`."""
         cell = " × ".join(filter(None, place[:2]))
@@ -61,6 +67,11 @@ class Layout:
         if self.conditions == ("filter",):
             return label(condition)
         return f"{' · '.join(self.conditions)} = {condition}"
+
+
+def named_number(name: str, value: str) -> str:
+    """Return a value that is a number with its name before it, any other unchanged."""
+    return f"{name} {value}" if re.fullmatch(r"[-+.\d]\S*", value) else value
 
 
 class Facets:

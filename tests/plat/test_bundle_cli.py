@@ -228,7 +228,7 @@ def test_runs_of_a_trainer_that_is_not_here_are_reported_from_their_bundle(
     assert plat("import", "bundle", "--home", "there")[0] == 0
     code, out, err = plat("report", file, "--home", "there")
     assert code == 0 and "train.iterations = 5" in out, err
-    for name in ("effect_of_train.iterations.csv", "runs.csv", "learning_curves_success.png", "cells.json"):
+    for name in ("effect_of_train.iterations.csv", "runs.csv", "learning_curves_success.png", "estimates.json"):
         assert (tmp_path / "here/reports/toy" / name).read_bytes() == (
             tmp_path / "there/reports/toy" / name
         ).read_bytes()

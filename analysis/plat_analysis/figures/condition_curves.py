@@ -20,6 +20,7 @@ BAND_SEEDS = 3  # with two seeds an interval would have one degree of freedom
 MARKED = 6  # markers on a mean
 GRID = 100  # steps at which seeds that log at different ones are interpolated
 LARGEST = 1e100  # larger values and infinities are not drawn: an axis cannot hold them
+MOST_ESTIMATES = 50  # steps of a mean among the estimates; longer ones are thinned evenly
 MOST_POINTS = 250  # of a seed's thin line; longer lines are thinned evenly
 
 
@@ -121,6 +122,28 @@ def points(curves: ConditionCurves, **labels: Any) -> list[dict[str, Any]]:
         }
         for run, (steps, values) in zip(curves.runs, curves.lines, strict=True)
         for s, v in zip(steps, values, strict=True)
+    ]
+
+
+def estimates(curves: ConditionCurves, **labels: Any) -> list[dict[str, Any]]:
+    """Return the mean and its band at up to MOST_ESTIMATES steps, the first and the last included.
+
+    The keys are the labels, then `step`, `value`, `low`, `high`, `seeds`, `seeds_wanted` and `run_ids`.
+    """
+    count = len(curves.steps)
+    runs = " ".join(run.id for run in curves.runs if not run.missing)
+    return [
+        {
+            **labels,
+            "step": int(curves.steps[index]),
+            "value": float(curves.mean[index]),
+            "low": None if curves.low is None else float(curves.low[index]),
+            "high": None if curves.high is None else float(curves.high[index]),
+            "seeds": curves.counted,
+            "seeds_wanted": curves.wanted,
+            "run_ids": runs,
+        }
+        for index in np.unique(np.linspace(0, count - 1, min(count, MOST_ESTIMATES)).round().astype(np.int64))
     ]
 
 

@@ -58,6 +58,8 @@ def build(
     )
     for index, (key, item) in enumerate(shown.items()):
         figure.points.append(_record(key, item, printed))
+        found = dict(list(figure.points[-1].items())[len(key) :])
+        figure.estimates.append({**dict(zip(("row", "across", "proxy"), key, strict=True)), "quantity": "rho", **found})
         figure.titles[f"correlation-{index}"] = _tooltip(key, item)
     return [figure]
 

@@ -56,6 +56,8 @@ def _figure(results: Results, facets: Facets, metric: str, baseline: str, name: 
     )
     for index, ((row, column, line), curves_of_line) in enumerate(by_line.items()):
         figure.points += curves.points(curves_of_line, row=row, column=column, line=line, metric=results.metric(metric))
+        labels = facets.layout.labels(row, column, line)
+        figure.estimates += curves.estimates(curves_of_line, **labels, metric=results.metric(metric))
         runs = "; ".join(
             " ".join(filter(None, [run.id, str(curves_of_line.falls.get(run.id, ""))])) for run in curves_of_line.runs
         )

@@ -90,6 +90,8 @@ def build(
         line = record(estimate, row=row, column=column, condition=condition, measure=of.name)
         published = _published(printed, row, column, condition, sides)
         figure.points.append({**line, "change": condition == CHANGE, "paper": published})
+        labels = facets.layout.labels(row, column, condition or "gain")
+        figure.estimates.append({**record(estimate, **labels, measure=of.name), "paper": published})
         what = label(condition) if condition != CHANGE else f"{label(sides[1])} minus {label(sides[0])}"
         shown = number(estimate.value, of.digits, signed=condition == CHANGE)
         place = ", ".join(filter(None, [row, column, what]))

@@ -67,6 +67,8 @@ def build(
         figure.points += curves.points(
             lines, row=row, condition=condition, metric=results.metric(metrics[shown]), shown=shown
         )
+        labels = facets.layout.labels(row, "", condition)
+        figure.estimates += curves.estimates(lines, **labels, metric=results.metric(metrics[shown]))
         place = ", ".join(filter(None, [row, shown, label(condition)]))
         figure.titles[f"line-{index}"] = f"{place} · runs {' '.join(run.id for run in lines.runs)}"
     return [figure]

@@ -25,7 +25,7 @@ from plat_analysis.plugins.entry_checking import check_entries, place, why_left_
 from plat_analysis.plugins.failure import Failure
 from plat_analysis.plugins.narrowed import narrowing
 from plat_analysis.report.default_entries import entries_of
-from plat_analysis.report.recorded_report import metric_name
+from plat_analysis.report.estimates import metric_name
 from plat_analysis.report.report import Provenance, Report
 
 

@@ -1,80 +1,37 @@
-"""Make the store's record of a report: numbers as metrics, verdicts as tags, and a summary in Markdown.
+"""Make the store's record of a report: estimates as metrics, verdicts as tags, and a summary in Markdown.
 
-    claim/<id>/p  claim/<id>/<row>          metrics of a claim: its p-value, and the numbers that were judged with their
-                                            intervals, `/low` and `/high`
     plat.claim.<id>  plat.claim.<id>.says   tags: the verdict's word, and what is claimed
 
-All estimates are in one table among the artifacts (`plat_analysis.report.cells`). Equal reports give equal records.
+The metrics and the table of all estimates are made by `plat_analysis.report.estimates`. Equal reports give equal
+records.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
 
 from plat.store.mlflow.report_record import CLAIMS, ReportRecord
 from plat.store.mlflow.spelling import clean_key
 from plat.units import counted
 from plat_analysis.artifact import p_value
 from plat_analysis.claims.engine import Verdict
-from plat_analysis.report.cells import CELLS
+from plat_analysis.report.estimates import ESTIMATES, estimate_metrics, named_claims
 from plat_analysis.report.render import inert
 from plat_analysis.report.report import Report
 from plat_analysis.shown_text import printable, shortened
 
 SHOWN_TABLES = "mlflow.loggedArtifacts"  # the tag by which MLflow's page finds tables among the artifacts
-LONGEST = 230  # characters of a metric's name before `/low`; MLflow takes 250
-LONGEST_ID = 200  # of a claim's id in the name of a tag
 LONGEST_SENTENCE = 300
 
 
 def recorded(report: Report) -> ReportRecord:
     """Return the record of a report."""
-    values: dict[str, float] = {}
-    tags = {SHOWN_TABLES: json.dumps([{"path": f"report/{CELLS}", "type": "table"}])}
-    for name, verdict in _named(report.claims):
+    tags = {SHOWN_TABLES: json.dumps([{"path": f"report/{ESTIMATES}", "type": "table"}])}
+    for name, verdict in named_claims(report.claims):
         tags[f"{CLAIMS}{name}"] = verdict.word
         tags |= {f"{CLAIMS}{name}.says": verdict.says} if verdict.says else {}
-        _add_claim(values, f"claim/{name}", verdict)
-    return ReportRecord(values, tags, _summary(report))
-
-
-def metric_name(name: str) -> str:
-    """Return a name with `-` in place of characters that MLflow refuses in names of metrics; not shortened."""
-    return re.sub(r"[^A-Za-z0-9_./ -]+", "-", name)
-
-
-def _add_claim(values: dict[str, float], name: str, verdict: Verdict) -> None:
-    if verdict.p is not None:
-        values[clean_key(f"{name}/p")] = float(verdict.p)
-    if isinstance(verdict.value, Mapping):
-        for row, value in verdict.value.items():
-            _add(values, f"{name}/{row}", float(value), *verdict.bounds.get(row, (None, None)))
-    elif verdict.value is not None:
-        _add(values, f"{name}/value", float(verdict.value), None, None)
-
-
-def _add(values: dict[str, float], name: str, value: float, low: float | None, high: float | None) -> None:
-    """Add a value with its interval under its name, numbered where another value has that name."""
-    stem = clean_key(metric_name(name)[:LONGEST])
-    number = 1
-    while values.setdefault(name := stem if number == 1 else f"{stem}-{number}", value) != value and value == value:
-        number += 1
-    if low is not None and high is not None:
-        values |= {f"{name}/low": float(low), f"{name}/high": float(high)}
-
-
-def _named(claims: list[Verdict]) -> Iterator[tuple[str, Verdict]]:
-    """Yield each claim with a distinct id that MLflow accepts."""
-    taken: set[str] = set()
-    for verdict in claims:
-        stem = clean_key(verdict.id)[:LONGEST_ID].rstrip("/") or "_"
-        number = 1
-        while (name := stem if number == 1 else f"{stem}-{number}") in taken or f"{name}.says" in taken:
-            number += 1
-        taken |= {name, f"{name}.says"}
-        yield name, verdict
+    return ReportRecord(estimate_metrics(report), tags, _summary(report))
 
 
 def _summary(report: Report) -> str:

@@ -17,7 +17,7 @@ from plat_analysis.artifact import Figure
 from plat_analysis.figures import style
 from plat_analysis.plugins.failure import Failure
 from plat_analysis.report import latex, render
-from plat_analysis.report.cells import CELLS, cells
+from plat_analysis.report.estimates import ESTIMATES, estimates_table
 from plat_analysis.report.forest import forest
 from plat_analysis.report.page import page
 from plat_analysis.report.report import Report
@@ -38,7 +38,7 @@ def report_files(report: Report) -> dict[str, bytes]:
             files[f"{artifact.name}.csv"] = _encoded(render.tidy(artifact.records))
             files[f"{artifact.name}.tex"] = _encoded(latex.latex(artifact))
     files["claims.json"] = _encoded(_claims([report]))
-    files[CELLS] = _encoded(cells(report))
+    files[ESTIMATES] = _encoded(estimates_table(report))
     if (plot := forest(report.claims)) is not None:
         files[f"{plot.name}.svg"] = style.images(plot)["svg"]
     files["report.html"] = _encoded(page([report]))

@@ -69,6 +69,11 @@ def build(results: Results, asked: Options, *, name: str = "foretelling") -> lis
         row, shown, step = key
         line = {"row": row, "metric": shown, "step": step, "note": one if isinstance(one, str) else ""}
         if isinstance(one, Foretold):
+            labels, ends = {"row": row, "metric": shown, "step": step}, {"low": None, "high": None}
+            figure.estimates += [
+                {**labels, "quantity": "share", "value": one.with_it, **ends, "p": one.p},
+                {**labels, "quantity": f"share of {known} alone", "value": one.without, **ends},
+            ]
             line |= {"with_it": one.with_it, "without": one.without, "p": one.p, "star": int(stars[key])}
             figure.titles[f"point-{index}"] = (
                 f"{row}, {shown} at {step}: {number(one.with_it, 2)} with, {number(one.without, 2)} without, "

@@ -50,11 +50,13 @@ def build(
     of, gained = quantity(signal), quantity(asked.outcome)
     signals = {SIGNAL: of, **{rival: quantity(measure) for rival, measure in (rivals or {}).items()}}
     found, printed = measured(sides, signals, gained), printed_table(results.experiment, paper)
+    lines = _starts(found, list(signals))
     figure = Figure(
         name=name,
         title=results.heading,
+        estimates=[*lines, *(record(one.gain, setting=setting, quantity="gain") for setting, one in found.items())],
         draw=partial(_draw, found, of, gained, threshold, printed),
-        caption=" ".join([_correlations(found, list(signals)), ONE, _rule(found, threshold)]),
+        caption=" ".join([_correlations(found, lines), ONE, _rule(found, threshold)]),
     )
     for index, (setting, one) in enumerate(found.items()):
         figure.points.append(
@@ -69,26 +71,42 @@ def _published(printed: PrintedTable, setting: str) -> dict[str, float | None]:
     return {"paper_signal": printed.number(setting, SIGNAL), "paper_gain": printed.number(setting, GAIN)}
 
 
-def _correlations(found: Mapping[str, Setting], names: list[str]) -> str:
-    """Return the caption's part on how each signal correlates with the gain, and what the first adds to the others."""
+def _starts(found: Mapping[str, Setting], names: list[str]) -> list[dict[str, Any]]:
+    """Return the correlation of each signal with the gain over starts, and what the first adds to each other one."""
     values = arrays(found)
     if values is None:
-        enough = sum(one.judged for one in found.values())
-        return f"Nothing is judged: {enough} of {len(found)} settings have all of their runs."
-    said = []
+        return []
+    lines = []
     for index, name in enumerate(names):
         rank = between(values[index], values[-1])
-        p = min(1.0, 2 * min(rank.above, rank.below))
-        bounds = f"[{number(rank.low, 2, True)}, {number(rank.high, 2, True)}]"
-        said.append(f"{name} {number(rank.rho, 2, True)} {bounds}, p {p_value(p)}")
-    text = f"Spearman with the gain over {values.shape[1]} starts: {'; '.join(said)}."
-    if not np.isnan(values).any():
-        for index, name in enumerate(names[1:], 1):
-            more = foretell(values[0], values[index], values[-1])
-            text += (
-                f" For a start left out, {name} and the signal predict {number(more.with_it, 2)} of the gain, and "
-                f"{name} alone predicts {number(more.without, 2)}, p {p_value(more.p)}."
-            )
+        ends = {"low": rank.low, "high": rank.high, "p": rank.p, "settings": rank.settings}
+        lines.append({"signal": name, "quantity": "rho", "value": rank.rho, **ends})
+    for index, name in enumerate(names[1:], 1) if not np.isnan(values).any() else ():
+        more = foretell(values[0], values[index], values[-1])
+        shares = (("share beside the signal", more.with_it, more.p), ("share alone", more.without, None))
+        none = {"low": None, "high": None}
+        lines += [{"signal": name, "quantity": what, "value": value, **none, "p": p} for what, value, p in shares]
+    return lines
+
+
+def _correlations(found: Mapping[str, Setting], lines: list[dict[str, Any]]) -> str:
+    """Return the caption's part on how each signal correlates with the gain, and what the first adds to the others."""
+    if not lines:
+        enough = sum(one.judged for one in found.values())
+        return f"Nothing is judged: {enough} of {len(found)} settings have all of their runs."
+    ranks = [line for line in lines if line["quantity"] == "rho"]
+    said = [
+        f"{line['signal']} {number(line['value'], 2, True)} [{number(line['low'], 2, True)}, "
+        f"{number(line['high'], 2, True)}], p {p_value(line['p'])}"
+        for line in ranks
+    ]
+    text = f"Spearman with the gain over {ranks[0]['settings']} starts: {'; '.join(said)}."
+    rest = lines[len(ranks) :]
+    for beside, alone in zip(rest[::2], rest[1::2], strict=True):
+        text += (
+            f" For a start left out, {beside['signal']} and the signal predict {number(beside['value'], 2)} of the "
+            f"gain, and {alone['signal']} alone predicts {number(alone['value'], 2)}, p {p_value(beside['p'])}."
+        )
     return text
 
 

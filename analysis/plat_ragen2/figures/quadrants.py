@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plat.words.metric_names import SUCCESS
-from plat_analysis.artifact import Figure, interval, number
+from plat_analysis.artifact import Figure, interval, number, record
 from plat_analysis.builder_options import takes
 from plat_analysis.data.labels import label
 from plat_analysis.data.results import Curve, Results, RunView
@@ -83,6 +83,7 @@ def build(
         ),
         values={f"share/{row or 'all'}": share.value for row, share in shares.items() if share.value is not None},
     )
+    figure.estimates = [record(share, row=row, quantity="share") for row, share in shares.items()]
     for row, runs in panels.items():
         for own in runs:
             columns = zip(own.steps, own.x, own.y, own.size, own.success, strict=True)

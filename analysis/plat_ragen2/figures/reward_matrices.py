@@ -112,7 +112,9 @@ def build(results: Results, asked: Options, *, name: str = "reward_matrices") ->
         ),
     )  # fmt: skip
     for index, (row, one) in enumerate(found.items()):
-        figure.points += _points(row, one)
+        points = _points(row, one)
+        figure.points += points
+        figure.estimates += [{**point, "low": None, "high": None} for point in points if point["part"] != "matrix"]
         for moment in one.shown:
             said = f"{row}, iteration {moment}: returns of a batch".removeprefix(", ")
             figure.titles[f"matrix-{index}-{moment}"] = f"{said} · runs {one.run.id if one.run else ''}"

@@ -120,6 +120,7 @@ def _figure(
         for (quantity, condition), lines in curves_drawn.items():
             measured = "validation" if quantity in VALIDATED else source
             figure.points += curves.points(lines, quantity=quantity, condition=condition, measured=measured)
+            figure.estimates += curves.estimates(lines, quantity=quantity, condition=condition, measured=measured)
     return figure
 
 

@@ -53,6 +53,10 @@ def build(
             f"{QUANTITIES[quantity]}, mean over the runs of a point; from 0 to 1; below it, such as 2/5, "
             "the runs that lost their input dependence (any kind of collapse) of those that ended."
         ),
+        estimates=[
+            {**point.values, "quantity": quantity, "value": point.mean(quantity), "low": None, "high": None}
+            for point in grid
+        ],
         points=[
             {
                 **point.values,

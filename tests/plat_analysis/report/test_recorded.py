@@ -16,7 +16,7 @@ from plat_analysis.claims.engine import Verdict
 from plat_analysis.claims.equivalence import decide_small
 from plat_analysis.plugins.failure import Failure
 from plat_analysis.report.build import build_report
-from plat_analysis.report.cells import cells
+from plat_analysis.report.estimates import estimates_of, estimates_table
 from plat_analysis.report.recorded_report import recorded
 from plat_analysis.statistics.intervals import Estimate
 
@@ -40,32 +40,67 @@ def claiming(built, *verdicts):
     return recorded(replace(built, artifacts=[], claims=list(verdicts)))
 
 
-def test_every_estimate_is_in_the_table_of_cells(built):
-    table = json.loads(cells(built))
-    rows = [dict(zip(table["columns"], line, strict=True)) for line in table["data"]]
-    assert {row["table"] for row in rows} == {artifact.name for artifact in built.artifacts}
+def lines_of(report):
+    table = json.loads(estimates_table(report), parse_constant=lambda text: pytest.fail(text))
+    return [dict(zip(table["columns"], line, strict=True)) for line in table["data"]]
+
+
+def test_every_estimate_is_a_row_of_the_table_and_a_metric(built):
+    rows, metrics = lines_of(built), recorded(built).values
+    assert {row["table"] for row in rows} == {artifact.name for artifact in built.artifacts} | {"helps"}
     for artifact in built.artifacts:
-        own = [row for row in rows if row["table"] == artifact.name]
-        assert len(own) == len(artifact.records) > 0
-        for row, line in zip(own, artifact.records, strict=True):
+        own, lines = [row for row in rows if row["table"] == artifact.name], estimates_of(artifact)
+        assert len(own) == len(lines) > 0
+        for row, line in zip(own, lines, strict=True):
             assert row["run_ids"] == line["run_ids"]
-            assert row["value"] == pytest.approx(line["value"], abs=1e-9) and row["low"] == pytest.approx(line["low"])
+            for end, value in (("", row["value"]), (".low", row["low"]), (".high", row["high"])):
+                at = row["name"] + end, row.get("step") or 0
+                assert metrics.get(at) == (None if value is None else pytest.approx(value, abs=1e-9))
+    assert len(metrics) == sum(row[end] is not None for row in rows for end in ("value", "low", "high"))
+    name = built.experiment.name
+    assert f"{name}/measures/PPO/top_p/final/against none" in {key for key, _ in metrics}
+
+
+def test_the_curve_of_a_condition_has_its_steps(built, make_experiment, make_frames):
+    entries = [{"builder": "learning_curves", "rows": "variant", "columns": "model.base.seed"}]
+    experiment = make_experiment(rows=["PPO"], tasks=["sokoban"], seeds=range(5), report=entries)
+    report = build_report(make_frames(experiment, steps=30), experiment)
+    metrics, rows = recorded(report).values, lines_of(report)
+    (figure,) = [one for one in report.artifacts if one.name == "learning_curves_success"]
+    name = f"{experiment.name}/learning_curves_success/PPO/model.base.seed 0/top_p/val/success"
+    steps = sorted(step for key, step in metrics if key == name)
+    assert steps == sorted({point["step"] for point in figure.points}) and len(steps) > 2
+    for step in steps:
+        values = [p["value"] for p in figure.points if p["line"] == "top_p" and p["step"] == step]
+        assert metrics[name, step] == pytest.approx(sum(values) / 5)
+        half = 2.7764451 * (sum((v - sum(values) / 5) ** 2 for v in values) / 4 / 5) ** 0.5
+        assert metrics[f"{name}.high", step] - metrics[name, step] == pytest.approx(half)
+    assert {row["step"] for row in rows if row["name"] == name} == set(steps)
 
 
 def test_numbers_that_json_lacks_are_null_and_an_artifact_without_estimates_has_its_key_numbers(built):
     line = record(Estimate(float("nan"), None, None, "seeds"), row="a\x1bb")
     tables = [Table("t", "T", [], [], records=[line]), Table("u", "U", [], [], values={"share": 0.5})]
-    table = json.loads(cells(replace(built, artifacts=tables)), parse_constant=lambda text: pytest.fail(text))
-    first, second = (dict(zip(table["columns"], line, strict=True)) for line in table["data"])
+    first, second = lines_of(replace(built, artifacts=tables, claims=[]))
     assert first["value"] is None and "\x1b" not in first["row"]
     assert (second["table"], second["quantity"], second["value"]) == ("u", "share", 0.5)
 
 
-def test_the_record_has_the_numbers_of_claims_alone(built):
+def test_estimates_with_equal_labels_are_told_apart(built):
+    line = record(Estimate(0.5, 0.25, 0.75, "seeds"), row="a", column="0")
+    tables = [Table("t", "T", [], [], records=[line, {**line, "value": 1.5}])]
+    report = replace(built, artifacts=tables, claims=[])
+    name = f"{built.experiment.name}/t/a/column 0"
+    assert [row["name"] for row in lines_of(report)] == [name, f"{name}-2"]
+    assert recorded(report).values[f"{name}-2", 0] == 1.5 and recorded(report).values[f"{name}.low", 0] == 0.25
+
+
+def test_the_numbers_of_a_claim_are_metrics(built):
     found = recorded(built)
-    assert found.values["claim/helps/PPO/low"] < found.values["claim/helps/PPO"] < found.values["claim/helps/PPO/high"]
-    assert all(name.startswith("claim/") for name in found.values)
-    assert json.loads(found.tags["mlflow.loggedArtifacts"]) == [{"path": "report/cells.json", "type": "table"}]
+    values = [found.values[f"claim/helps/PPO{end}", 0] for end in (".low", "", ".high")]
+    assert values == sorted(values) and len(set(values)) == 3
+    shown = json.loads(found.tags["mlflow.loggedArtifacts"])
+    assert shown == [{"path": "report/estimates.json", "type": "table"}]
 
 
 def test_names_are_those_that_mlflow_accepts(built):
@@ -73,7 +108,7 @@ def test_names_are_those_that_mlflow_accepts(built):
     verdict = Verdict("undecided", {"a@b/../c": 0.5, "x" * 400: 0.625}, id="a#b", bounds=bounds)
     values = claiming(built, verdict).values
     assert sorted(values.values()) == [0.25, 0.5, 0.5, 0.625, 0.75, 0.75]
-    for name in values:
+    for name, _ in values:
         assert re.fullmatch(r"[/\w.\- :]{1,250}", name) and ".." not in name.split("/")
 
 
@@ -85,8 +120,8 @@ def test_a_verdict_is_tags_numbers_and_a_line(built):
         "x_y.says": "It *helps*.",
         "x_y-2": "undecided",
     }
-    numbers = {"claim/x_y/p": 0.004, "claim/x_y/PPO": -2.0, "claim/x_y/PPO/low": -3.0, "claim/x_y/PPO/high": -1.0}
-    assert record.values == numbers
+    numbers = {"claim/x_y/p": 0.004, "claim/x_y/PPO": -2.0, "claim/x_y/PPO.low": -3.0, "claim/x_y/PPO.high": -1.0}
+    assert record.values == {(name, 0): value for name, value in numbers.items()}
     first = r"- **not reproduced** x@y: It \*helps\*. Found: b; over all its rows p .004."
     assert record.summary.splitlines()[:2] == [first, r"- **undecided** x\_y:"]
 

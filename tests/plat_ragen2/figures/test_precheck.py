@@ -63,6 +63,8 @@ def test_the_figure_says_what_a_slow_computation_says(make_experiment, make_fram
     assert [point["signal"] for point in figure.points] == pytest.approx(x)
     assert [point["value"] for point in figure.points] == pytest.approx(y)
     assert f"signal {stats.spearmanr(x, y).statistic:+.2f}" in figure.caption
+    rhos = {line["signal"]: line["value"] for line in figure.estimates if line["quantity"] == "rho"}
+    assert rhos["signal"] == pytest.approx(stats.spearmanr(x, y).statistic)
     right = sum((a >= 1) == (b > 0) for a, b in zip(x, y, strict=True))
     assert f"in {right} of 8 settings" in figure.caption and figure.points[0]["paper_gain"] == 4.6
     assert images(figure)["png"].startswith(b"\x89PNG")

@@ -27,6 +27,7 @@ def test_the_share_is_a_mean_over_runs(make_experiment, make_frames):
     (figure,) = build(frames, experiment)
     low, high = np.clip(stats.t.interval(0.95, 4, np.mean(shares), stats.sem(shares)), 0, 100)
     assert figure.values["share/all"] == pytest.approx(np.mean(shares))
+    assert [line["value"] for line in figure.estimates] == [figure.values["share/all"]]
     assert f"{np.mean(shares):.1f} % [{low:.1f}, {high:.1f}]" in figure.caption
     assert len(figure.points) == 40
     assert images(figure)["png"].startswith(b"\x89PNG")

@@ -116,7 +116,7 @@ class Store:
         self.home.create()
         name = clean_key(experiment.name) + (f"@{experiment.mark}" if experiment.mark else "")
         info = replace(file_info(experiment), name=name)
-        values = {clean_key(key): float(value) for key, value in record.values.items()}
+        values = {(clean_key(key), step): float(value) for (key, step), value in record.values.items()}
         claims = {clean_key(key): cut(value, TAG_LENGTH) for key, value in record.tags.items()}
         about = info.tags().get(NOTE, "")
         hashes = {name: sha256_of(path.read_bytes()) for name, path in files.items()}

@@ -26,9 +26,9 @@ FEWER = (1000, 20, 8, 4, 2, 1, 0)  # verdicts shown per file: the first number t
 
 @dataclass(frozen=True)
 class ReportRecord:
-    """The findings of a report: metrics by name, tags (`plat.claim.*`), and its summary (see `REPORT`)."""
+    """The findings of a report: metrics as (name, step) -> value, tags (`plat.claim.*`), and its summary (`REPORT`)."""
 
-    values: Mapping[str, float] = field(default_factory=dict)
+    values: Mapping[tuple[str, int], float] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
     summary: str = ""
 
@@ -38,10 +38,10 @@ PICTURE = "forest.svg"  # of the report's files: the numbers behind the verdicts
 
 @dataclass(frozen=True)
 class LoggedReport:
-    """A report as a backend writes it into a file's MLflow run: files by name, metrics and tags."""
+    """A report as a backend writes it into a file's MLflow run: files by name, metrics by name and step, and tags."""
 
     files: Mapping[str, Path]
-    values: Mapping[str, float]
+    values: Mapping[tuple[str, int], float]
     tags: Mapping[str, str]
 
 

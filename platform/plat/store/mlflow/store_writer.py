@@ -266,7 +266,7 @@ class StoreWriter:
             if files:
                 log_files(self.client, self.uri, run, stored.info.artifact_uri, files)
             remove_other_files(self.client, self.uri, stored, "report", files)
-            self._log_points(run, _changed_points(stored.data.metrics, report.values, time))
+            self._log_points(run, self._changed_points(stored, report.values, time))
             for key in stale_report_tags(stored.data.tags, report.tags):
                 self.client.delete_tag(run, key)
             self._set_tags(stored, report.tags)
@@ -295,6 +295,24 @@ class StoreWriter:
             metrics = [Metric(point.key, point.value, point.time, point.step) for point in batch]
             self.client.log_batch(run_id, metrics=metrics)
 
+    def _changed_points(self, run: Run, values: Mapping[tuple[str, int], float], time: int) -> list[Point]:
+        """Return the points to log so that the newest stored values equal `values`; `time` is in milliseconds.
+
+        A value that the report no longer has becomes NaN: MLflow cannot delete a metric."""
+        last = {(key, 0): _stored_value(value) for key, value in run.data.metrics.items()}
+        wanted = {at: _stored_value(float(value)) for at, value in values.items()}
+        stepwise = {key for key, step in values if step}
+        kept = {at for at, value in last.items() if at in wanted and at[0] not in stepwise and wanted[at] == value}
+        stored = {at: run.data.metrics[at[0]] for at in kept}
+        for key, _ in sorted(last.keys() - kept):
+            history = self.client.get_metric_history(run.info.run_id, key)
+            stored |= {(key, metric.step): metric.value for metric in sorted(history, key=lambda one: one.timestamp)}
+        return [
+            Point(key, step, float(value), time)
+            for (key, step), value in (dict.fromkeys(stored, math.nan) | dict(values)).items()
+            if (key, step) not in stored or _stored_value(stored[key, step]) != _stored_value(float(value))
+        ]
+
     def _set_tags(self, run: Run, tags: Mapping[str, str]) -> None:
         from mlflow.entities import RunTag
 
@@ -309,18 +327,6 @@ def stale_tags(stored: Iterable[str], wanted: Mapping[str, str]) -> list[str]:
     """Return the names of plat's stored tags that are not wanted; never users' tags or `plat.in.*`."""
     kept = ("plat.in.", SIGNATURE, MEASURED)
     return [key for key in stored if key.startswith("plat.") and key not in wanted and not key.startswith(kept)]
-
-
-def _changed_points(stored: Mapping[str, float], values: Mapping[str, float], time: int) -> list[Point]:
-    """Return the points to log so that the newest stored values equal `values`; `time` is in milliseconds.
-
-    A metric that the report no longer has becomes NaN: MLflow cannot delete a metric."""
-    wanted = dict.fromkeys(stored, math.nan) | dict(values)
-    return [
-        Point(key, 0, float(value), time)
-        for key, value in wanted.items()
-        if key not in stored or _stored_value(stored[key]) != _stored_value(float(value))
-    ]
 
 
 def _stored_value(value: float) -> float | None:

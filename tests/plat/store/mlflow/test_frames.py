@@ -133,10 +133,14 @@ def test_a_report_replaces_the_earlier_one(filled, tmp_path):
     page.write_text("<p>first</p>")
     figure.write_bytes(b"png")
     first = store.log_report(
-        table4, {"page.html": page, "figures/deltas.png": figure}, ReportRecord({"delta/ppo": 1.0, "gone": 2.0})
+        table4,
+        {"page.html": page, "figures/deltas.png": figure},
+        ReportRecord({("delta/ppo", 0): 1.0, ("gone", 0): 2.0}),
     )
     page.write_text("<p>second</p>")
-    run = store.log_report(table4, {"page.html": page}, ReportRecord({"delta/ppo": 0.5, "delta/nan": math.nan}))
+    run = store.log_report(
+        table4, {"page.html": page}, ReportRecord({("delta/ppo", 0): 0.5, ("delta/nan", 0): math.nan})
+    )
     assert run == first
     client = mlflow_client(home.store_uri())
     actual = client.get_run(run)
@@ -148,6 +152,25 @@ def test_a_report_replaces_the_earlier_one(filled, tmp_path):
     with open(client.download_artifacts(run, "report/page.html")) as file:
         assert file.read() == "<p>second</p>"
     assert import_runs(home, home.store_uri(), filled[2]).imported == []
+
+
+def test_values_along_steps_are_the_steps_of_one_metric_and_are_replaced_too(filled):
+    home, _, (table4, _) = filled
+    store, client = Store(home.store_uri(), home), mlflow_client(home.store_uri())
+
+    def newest(key):
+        history = sorted(client.get_metric_history(run, key), key=lambda metric: metric.timestamp)
+        return {metric.step: metric.value for metric in history}, len(history)
+
+    run = store.log_report(table4, {}, ReportRecord({("curve", 4): 0.25, ("curve", 8): 0.5, ("gone", 8): 2.0}))
+    assert newest("curve") == ({4: 0.25, 8: 0.5}, 2)
+    assert client.search_runs([client.get_run(run).info.experiment_id], "metrics.`curve` > 0.4")[0].info.run_id == run
+    store.log_report(table4, {}, ReportRecord({("curve", 4): 0.75, ("curve", 8): 0.5, ("curve", 12): 1.0}))
+    assert newest("curve") == ({4: 0.75, 8: 0.5, 12: 1.0}, 4)  # the value at step 8 is not logged again
+    assert all(math.isnan(value) for value in newest("gone")[0].values())
+    store.log_report(table4, {}, ReportRecord({("curve", 0): 3.0}))
+    curve, _ = newest("curve")
+    assert curve.pop(0) == 3.0 and all(math.isnan(value) for value in curve.values())
 
 
 def test_a_report_for_a_deleted_file_run(filled):
@@ -163,10 +186,10 @@ def test_the_same_report_is_not_logged_again(filled, tmp_path, monkeypatch):
     home, _, (table4, _) = filled
     store, page = Store(home.store_uri(), home), tmp_path / "page.html"
     page.write_text("page")
-    run = store.log_report(table4, {"page.html": page}, ReportRecord({"delta": 1.0}))
+    run = store.log_report(table4, {"page.html": page}, ReportRecord({("delta", 0): 1.0}))
     with monkeypatch.context() as patched:
         patched.setattr("plat.store.mlflow.frames.open_writer", None)
-        assert store.log_report(table4, {"page.html": page}, ReportRecord({"delta": 1.0})) == run
+        assert store.log_report(table4, {"page.html": page}, ReportRecord({("delta", 0): 1.0})) == run
     mlflow_client(home.store_uri()).set_tag(run, "plat.title", "changed")
-    store.log_report(table4, {"page.html": page}, ReportRecord({"delta": 1.0}))
+    store.log_report(table4, {"page.html": page}, ReportRecord({("delta", 0): 1.0}))
     assert mlflow_client(home.store_uri()).get_run(run).data.tags["plat.title"] == "The title of table4"

@@ -31,7 +31,7 @@ def filled(home, recipe, experiment, tmp_path):
 def log_report(home, file, folder, text):
     page = folder / "page.html"
     page.write_text(text)
-    return Store(home.store_uri(), home).log_report(file, {"page.html": page}, ReportRecord({"delta": 1.0}))
+    return Store(home.store_uri(), home).log_report(file, {"page.html": page}, ReportRecord({("delta", 0): 1.0}))
 
 
 def state(home: Home) -> dict[str, str]:

@@ -33,7 +33,7 @@ def found(*claims, value=1.0):
         f"plat.claim.{claim}.says": "It helps." for claim in claims
     }
     lines = "\n".join(f"- **partial** {claim}: It helps." for claim in claims)
-    values = {f"claim/{claim}/p": 0.01 for claim in claims} | {"delta": value}
+    values = {(f"claim/{claim}/p", 0): 0.01 for claim in claims} | {("delta", 0): value}
     return ReportRecord(values, tags, f"{lines}\n\n2 of 2 runs have a result.")
 
 
