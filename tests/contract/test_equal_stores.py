@@ -18,7 +18,7 @@ from stores import plat, results
 from plat.store.home import Home
 from plat.store.run_directory.state import run_state
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 
 def sweep(home: Path, *more: str) -> None:

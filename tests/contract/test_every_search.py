@@ -11,7 +11,7 @@ from plat.search.study import open_study
 from plat.search.trial_source import TrialSource
 from plat.store.home import Home
 
-pytestmark = pytest.mark.cluster  # many short submissions, one after the other
+pytestmark = [pytest.mark.cluster, pytest.mark.long]  # many short submissions, one after the other
 
 SEARCH = f"{TOY_SEARCH}\nsampler: {{name: tpe, startup: 2}}\ntrials: 4\nseeds: range(2)\nconfirm: [10, 11, 12]\n"
 

@@ -165,6 +165,7 @@ def test_submitters_at_once_some_of_them_killed(home, fake, submit):
     race(submit, fake, home, 4, [0, *POINTS, 0])
 
 
+@pytest.mark.long
 @pytest.mark.cluster
 @pytest.mark.parametrize("rounds", [4, pytest.param(20, marks=pytest.mark.chaos)])
 def test_twenty_submitters_at_once_half_of_them_killed(tmp_path, fake, submit, rounds):

@@ -74,6 +74,7 @@ def test_a_killed_driver_is_restarted_and_finds_what_runs(home, ray):
     assert len(home.run(run.id).attempts()) == 1 and len(starts(home, run)) == 1
 
 
+@pytest.mark.long
 def test_an_interrupted_driver_leaves_its_runs_to_the_cluster(home, ray):
     run = toy_run(seed=2, **SLOW)
     driver = start(home, [{"seed": 2, **SLOW}], 0, on="ray", cluster=on_ray(ray))
@@ -137,6 +138,7 @@ def test_a_run_that_waits_in_ray_is_cancelled_without_asking_ray(home, ray):
     assert follow(home, [toy_run()], ray).counts() == {"done": 1}  # which ends the actor that nobody needs
 
 
+@pytest.mark.long
 def test_a_ray_of_our_own_ends_with_the_sweep_after_its_runs_have_saved(home, tasks_find_the_toy, monkeypatch, capfd):
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     run = toy_run(seed=5, **SLOW)
@@ -151,6 +153,7 @@ def test_a_ray_of_our_own_ends_with_the_sweep_after_its_runs_have_saved(home, ta
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.long
 def test_a_second_interrupt_ends_the_runs_of_a_ray_of_our_own_at_once(home, tasks_find_the_toy, monkeypatch):
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     run = toy_run(seed=7, **SLOW)
@@ -186,6 +189,7 @@ def test_a_ray_of_ones_own_can_not_be_reached_from_another_machine(home, monkeyp
     assert {"gcs_server", "raylet"} <= {name for _, name in sockets.seen} and sockets.exposed == set()
 
 
+@pytest.mark.long
 def test_a_ray_over_several_nodes_asks_for_its_token(tmp_path):
     """Who has the token joins (as the nodes of a run do), who has not is refused; nothing is left in a file."""
     host = (

@@ -24,6 +24,7 @@ def test_the_guide_has_commands_and_explains_every_setting():
     assert all(f"`{field.name}" in table for field in fields(RaySettings))
 
 
+@pytest.mark.long
 @pytest.mark.cluster
 def test_every_command_of_the_guide_does_what_it_says(ray, tmp_path):
     for name, text in zip(("first", "search"), re.findall(r"```yaml\n(.*?)```", GUIDE, re.S), strict=True):

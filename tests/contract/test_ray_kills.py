@@ -58,7 +58,9 @@ def starts(home: Home, runs: list) -> list[int]:
     return list(tasks.values())
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize(
+    "step", [step if "POST" in step else pytest.param(step, marks=pytest.mark.long) for step in STEPS]
+)
 def test_a_submitter_may_be_killed_before_each_step(home: Home, ray: RayCluster, step: str) -> None:
     """Nothing is lost, nothing is executed twice, and no start of a task is wasted."""
     runs = [toy_run(seed=seed) for seed in range(2)]

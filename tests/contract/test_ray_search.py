@@ -141,6 +141,7 @@ def test_tune_stops_bad_trials_and_the_study_says_so(file, home, place):
     assert list(home.submissions.iterdir()) == before and trials(file, home)[1] == stored
 
 
+@pytest.mark.long
 def test_a_killed_driver_loses_nothing_and_the_search_is_replayed(file, home, place, tmp_path):
     """The process with the Tuner is killed in the middle; the same command goes on."""
     first = Tune(file, home, *place)
@@ -193,6 +194,7 @@ def test_ctrl_c_lets_the_runs_of_a_private_ray_save(file, home, tmp_path):
     check_runs(home, search, stored, Home(tmp_path / "calm"))
 
 
+@pytest.mark.long
 def test_ctrl_c_leaves_a_search_on_a_cluster_and_cancel_ends_it(file, home, ray):
     file.write_text(file.read_text().replace("sleep: 0.1", "sleep: 0.4"))  # longer than `plat cancel` takes to start
     first = Tune(file, home, *on_ray(ray))

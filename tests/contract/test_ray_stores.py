@@ -10,7 +10,7 @@ from ray_cluster import on_ray
 from search_files import TOY_SEARCH
 from stores import plat
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 
 def test_a_search_on_ray_finds_what_it_finds_here(ray, tmp_path):

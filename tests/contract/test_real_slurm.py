@@ -102,6 +102,7 @@ def _text(path: Path) -> str:
     return path.read_text() if path.exists() else ""
 
 
+@pytest.mark.long
 def test_twenty_disturbed_runs_give_what_undisturbed_ones_give(home, real, tmp_path):
     done = disturbed_sweep(home, Home(tmp_path / "calm").create(), real, 20, pause=2.0)
     assert len(done) >= 3, "it was over too soon to be disturbed"

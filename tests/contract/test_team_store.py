@@ -81,6 +81,7 @@ def plat() -> Iterator[Callable[..., subprocess.Popen[str]]]:
         process.stdout.close()
 
 
+@pytest.mark.long
 @pytest.mark.cluster
 @pytest.mark.parametrize("rounds", [3, pytest.param(20, marks=pytest.mark.chaos)])
 def test_eight_importers_that_are_killed_store_each_run_once(server, tmp_path, rounds):
@@ -105,6 +106,7 @@ def stored_runs(store: str) -> dict[str, Any]:
     return {name: run for name, run in content.items() if not name.startswith("file ")}
 
 
+@pytest.mark.long
 @pytest.mark.cluster
 def test_a_team_loses_nothing_when_its_server_is_killed_and_comes_back(server, plat, tmp_path):
     nodes = {name: tmp_path / name for name in (*NODES, "alone")}

@@ -83,6 +83,7 @@ def command_lines(word: str) -> dict[int, str]:
     return {pid: line for pid, line in lines.items() if word in line}
 
 
+@pytest.mark.long
 def test_on_slurm_a_run_over_two_nodes_is_requeued_once_and_ends_finished(home: Home, real: Any) -> None:
     run = two_node_run()
     settings = ("cluster.refresh=1", "cluster.accept_within=5", "cluster.time=60")
@@ -97,6 +98,7 @@ def test_on_slurm_a_run_over_two_nodes_is_requeued_once_and_ends_finished(home: 
     leaves_nothing(home, run)
 
 
+@pytest.mark.long
 def test_on_ray_a_run_over_two_nodes_loses_its_worker_once_and_ends_finished(home: Home, ray: Any) -> None:
     run = two_node_run()
     assert sweep(home, [run], on="ray", cluster=on_ray(ray), detach=True).counts() == {"queued": 1}

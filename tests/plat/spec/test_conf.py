@@ -150,11 +150,24 @@ def test_another_papers_conf_equals_hydra_too(
     assert build_run(["trainer=foreign", *overrides]).config == expected
 
 
+def test_a_group_is_read_like_an_experiment_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trainer: Callable[..., Any]
+) -> None:
+    files = {
+        "config.yaml": "defaults: [{size: small}]",
+        "size/small.yaml": "width: 010\n",
+        "size/none.yaml": "# as is\n",
+    }
+    trainer(Foreign, "foreign", conf=package(tmp_path, monkeypatch, "octal_conf", files))
+    assert build_run(["trainer=foreign"]).config["size"]["width"] == 10  # eight in YAML 1.1
+    assert build_run(["trainer=foreign", "size=none"]).config["size"] == {"width": 1, "depth": 1}
+
+
 @pytest.mark.parametrize(
     ("files", "what"),
     [
         ({"config.yaml": "defaults: [{size: small}]", "size/small.yaml": "width: ${seed}"}, "interpolation"),
-        ({"config.yaml": "defaults: [{size: small}]", "size/small.yaml": "width: ["}, "compose"),
+        ({"config.yaml": "defaults: [{size: small}]", "size/small.yaml": "width: ["}, "not valid YAML"),
         ({"config.yaml": "defaults: [{size: small}]", "size/small.yaml": "widht: 3"}, "unknown key"),
         ({"config.yaml": "defaults: [{size: tiny}]", "size/small.yaml": "width: 3"}, "unknown option"),
         ({"config.yaml": "defaults: [3]"}, "defaults list"),
