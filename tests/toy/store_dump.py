@@ -1,7 +1,8 @@
 """Dump the results in a store as plain data: two stores hold the same results exactly if their dumps are equal.
 
-Left out: MLflow's ids, times, `time/` and `mem/` metrics, attempts, hosts, hardware, users and paths. Uses MLflow's
-client only; meant for small stores.
+Left out: MLflow's ids, times, `time/` and `mem/` metrics, attempts, hosts, hardware, users, paths, and the curves in
+MLflow's tables, which depend on when they were copied (the artifacts have every value). Uses MLflow's client only, and is
+meant for small stores.
 """
 
 from __future__ import annotations
@@ -71,17 +72,8 @@ def _run(client: Any, run: Any) -> dict[str, Any]:
         "params": dict(run.data.params),
         "tags": {key: value for key, value in tags.items() if not key.startswith(SKIPPED)},
         "latest": {key: repr(value) for key, value in run.data.metrics.items() if not key.startswith(NOT_COMPARED)},
-        "metrics": {
-            key: [(point.step, repr(point.value)) for point in _by_step(client.get_metric_history(run_id, key))]
-            for key in sorted(run.data.metrics)
-            if not key.startswith(NOT_COMPARED)
-        },
         "artifacts": _artifacts(client, run_id),
     }
-
-
-def _by_step(history: Any) -> list[Any]:
-    return sorted(history, key=lambda point: point.step)
 
 
 def _artifacts(client: Any, run_id: str) -> dict[str, str]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 IMPORT_TIMEOUT = 2.0  # seconds to wait for a locked store during a sweep: no run is started meanwhile
 NOT_HERE = "remove it in MLflow, then `plat sync` from the home that has its directory, or `plat import` its bundle"
 SECONDS_A_RUN = 0.3  # of a conversion of 40 metrics of 200 steps in a SQLite store; a server takes longer
+REFRESHED = 4  # runs that are copied at once while they execute: about .1 s each
 IMPORT_EVERY = 5.0  # seconds between imports during a sweep: the cores belong to the runs
 
 
@@ -72,9 +73,10 @@ def convert_store(home: Home, uri: str) -> None:
 
 
 class ImportAsTheyEnd:
-    """Imports runs while others still run, at most every IMPORT_EVERY seconds.
+    """Imports runs while others still run: those that have ended at most every IMPORT_EVERY seconds.
 
-    A failed import is tried again with the next run that ends.
+    A failed import is tried again with the next run that ends. Of runs that execute, what a resumed run would keep is
+    copied, a few at a time, so that MLflow's page shows their curves.
     """
 
     def __init__(self, home: Home, uri: str, experiments: Sequence[Experiment]) -> None:
@@ -83,6 +85,17 @@ class ImportAsTheyEnd:
         self._experiments = experiments
         self._waiting: list[RunPaths] = []
         self._imported = time.monotonic()
+        self._refreshed: dict[str, int] = {}  # id of a run that executes -> how often it was copied
+
+    def refresh(self, running: Sequence[Run]) -> None:
+        """Copy the runs that were copied least often, REFRESHED at most; StoreError when the store cannot be used."""
+        from plat.store.mlflow.importer import import_runs
+
+        chosen = sorted(running, key=lambda run: self._refreshed.get(run.id, 0))[:REFRESHED]
+        if chosen:
+            self._refreshed |= {run.id: self._refreshed.get(run.id, 0) + 1 for run in chosen}
+            runs = [self._home.run(run.id) for run in chosen]
+            import_runs(self._home, self._uri, self._experiments, runs, timeout=IMPORT_TIMEOUT)
 
     def add(self, run: Run) -> None:
         """Add a run that has ended, and import if it is time; StoreError when the store cannot be used now."""

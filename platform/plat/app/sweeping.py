@@ -193,6 +193,7 @@ def run_missing(
         experiments=experiments,
         before_runs=lambda: _prepare_store(sweep, progress),
         on_finished=ended,
+        on_running=imports.refresh,
         steal=sweep.steal,
         retry=retry,
         fail_fast=fail_fast,

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from plat.characters import without_numbers
 from plat.dispatch import registry
 from plat.dispatch.admission import Admission
-from plat.dispatch.dispatcher import ENDED, QUEUED, WAITING, Change, Dispatcher, Handle
+from plat.dispatch.dispatcher import ENDED, QUEUED, RUNNING, WAITING, Change, Dispatcher, Handle
 from plat.dispatch.dispatcher_spec import Setting, cannot_detach
 from plat.dispatch.feed import Feed, FixedRuns, Source
 from plat.dispatch.progress import Board, Progress
@@ -36,6 +36,7 @@ from plat.words.states import RunStatus
 if TYPE_CHECKING:
     from plat.spec.expansion.experiment import Experiment, Run
 
+LIVE_EVERY = 10.0  # seconds between two calls of `on_running`
 TICK = 0.2  # seconds between two updates of the display, and the longest wait for changes
 
 
@@ -51,6 +52,7 @@ def sweep(
     experiments: Sequence[Experiment] = (),
     before_runs: Callable[[], None] | None = None,
     on_finished: Callable[[Run], None] | None = None,
+    on_running: Callable[[Sequence[Run]], None] | None = None,
     steal: bool = False,
     retry: bool = False,
     stall_after: float | None = None,
@@ -68,6 +70,7 @@ def sweep(
                  executed; an exception ends the sweep before anything has run
     on_finished  called in this process after each executed run that ended, also if it failed, was cancelled or refused
                  (for example to import it); an exception is noted in `trouble` and stops nothing
+    on_running   called every LIVE_EVERY seconds with the runs that execute; its exceptions are noted, too
     steal        take over runs whose lease cannot be checked from this machine
     retry        retry failed runs, whatever their failure class
     stall_after  seconds without an event after which a run is killed as stalled; None: the trainer's default
@@ -89,7 +92,9 @@ def sweep(
             dispatcher = opened(setting) if opened else registry.open_dispatcher(on, setting)
             if detach and not dispatcher.detachable:
                 raise cannot_detach()
-            _Drive(home, dispatcher, feed, progress, report, on_finished, fail_fast).do(missing, before_runs)
+            _Drive(home, dispatcher, feed, progress, report, on_finished, on_running, fail_fast).do(
+                missing, before_runs
+            )
     finally:
         progress.end()
     return report
@@ -105,6 +110,7 @@ class _Drive:
     progress: Progress
     report: SweepReport
     on_finished: Callable[[Run], None] | None
+    on_running: Callable[[Sequence[Run]], None] | None
     fail_fast: bool
 
     def __post_init__(self) -> None:
@@ -114,7 +120,7 @@ class _Drive:
         self._finished: deque[Run] = deque()  # runs that have ended and whose `on_finished` is still to be called
         self._signals: list[int] = []  # with which the user ends the sweep
         self._stop_announced = False
-        self._shown = 0.0
+        self._shown, self._mirrored = 0.0, time.monotonic()
         self._failures = FailFast()
 
     def do(self, missing: Sequence[Run], before_runs: Callable[[], None] | None) -> None:
@@ -152,6 +158,7 @@ class _Drive:
         self._cancel(live.cancelled())
         if self._finished:
             self._call_back(self._finished.popleft())
+        self._call_while_running()
         if not self.dispatcher.stopping and not self.report.given_up and (further := self.feed.next()):
             self._submit(further, live)
         self._show()
@@ -216,6 +223,19 @@ class _Drive:
             text = f"{run.name}: {getattr(error, 'what', None) or f'{type(error).__name__}: {error}'}"
             self.report.trouble.append(text)
             self.progress.message(text)
+
+    def _call_while_running(self) -> None:
+        """Call `on_running` every LIVE_EVERY seconds; the first exception is shown and noted, and ends the calls."""
+        if self.on_running is None or time.monotonic() - self._mirrored < LIVE_EVERY:
+            return
+        running = [job.run for job in self.dispatcher.jobs.values() if job.kind == "run" and job.state == RUNNING]
+        try:
+            self.on_running(running)
+        except Exception as error:
+            text = f"live curves end: {getattr(error, 'what', None) or f'{type(error).__name__}: {error}'}"
+            self.progress.message(text)
+            self.on_running = None
+        self._mirrored = time.monotonic()
 
     def _show(self) -> None:
         if time.monotonic() - self._shown >= TICK:
