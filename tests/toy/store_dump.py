@@ -1,8 +1,8 @@
 """Dump the results in a store as plain data: two stores hold the same results exactly if their dumps are equal.
 
 Left out: MLflow's ids, times, `time/` and `mem/` metrics, attempts, hosts, hardware, users, paths, and the curves in
-MLflow's tables, which depend on when they were copied (the artifacts have every value). Uses MLflow's client only, and is
-meant for small stores.
+MLflow's tables, which depend on when they were copied (the artifacts have every value). Uses MLflow's client only, and
+is meant for small stores.
 """
 
 from __future__ import annotations
