@@ -112,7 +112,7 @@ def _download(client: MlflowClient, home: Home, run: StoredRun) -> None:
 def log_files(client: MlflowClient, uri: str, mlflow_id: str, folder: str, files: Mapping[str, bytes]) -> None:
     """Log files (path -> content) as artifacts of an MLflow run, whose artifacts are at the URI `folder`."""
     here = local_folder(uri, folder)
-    if here is not None and str(here) != folder.removeprefix("file://"):  # MLflow would write where the store was
+    if here is not None:  # MLflow would write where the store was, and change the modes of other users' folders
         for name, data in files.items():
             (here / name).parent.mkdir(parents=True, exist_ok=True)
             durable.write(here / name, data, sync=False)

@@ -20,8 +20,12 @@ from plat.store.mlflow.sqlite_file import check_file, ensure_sqlite, packaged_st
 
 
 def schema(path):
+    """Return the tables and indexes, with the lines of each sorted: MLflow writes its constraints in any order."""
     with closing(sqlite3.connect(path)) as file:
-        return sorted(row for row in file.execute("SELECT type, name, sql FROM sqlite_master"))
+        rows = file.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
+    return sorted(
+        (kind, name, sorted(line.strip(" ,\t") for line in (sql or "").split("\n"))) for kind, name, sql in rows
+    )
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
 """Base models that were not trained any further are never called collapsed, in runs of the real trainer.
 
 The science test takes many small builds on all tasks, 50 unless PLAT_TEST_BUILDS says otherwise, and prints the count:
-`pytest -m science -s tests/plat/trainer/test_untrained_regimes.py`.
+`pytest -m science -s tests/plat_rl/test_untrained_regimes.py`.
 """
 
 from __future__ import annotations
