@@ -27,7 +27,7 @@ JOBS = Path(__file__).parent / "jobs"
 BESIDE = Path(sys.prefix) / "bench"  # `make bench` installs the other tools there
 EXPERIMENT = """\
 title: Jobs that do nothing
-base: {{trainer: "noop_trainer:SPEC"}}
+base: {{trainer: "noop_trainer:Noop"}}
 matrix: {{seed: range({jobs})}}
 """
 SBATCH = """\

@@ -34,7 +34,7 @@ from plat.store.run_directory.attempts import new_attempt
 from plat.store.run_directory.creation import create
 from plat.store.run_directory.run_io import FileRunIO
 from plat.store.run_directory.state import run_state
-from plat.trainer.api import Outcome, RunIO, State, TrainerSpec
+from plat.trainer.api import Outcome, RunIO, State, Trainer
 from plat_rl.run_config import RunConfig, TrainConfig
 
 RUNS = max(4, sized(40))
@@ -50,7 +50,12 @@ def train(config: RunConfig, io: RunIO) -> Outcome:
     return Outcome("finished", {"parameters": 25_000})
 
 
-SPEC = TrainerSpec("bench", "1", RunConfig, load=lambda: train, preload=(*MODULES, "bench_orchestration"))
+class Bench(Trainer):
+    name, version, config_type = "bench", "1", RunConfig
+    preload = (*MODULES, "bench_orchestration")
+
+    def train(self, config: RunConfig, io: RunIO) -> Outcome:
+        return train(config, io)
 
 
 class Clock(Progress):
@@ -67,7 +72,7 @@ class Clock(Progress):
 
 def run(number: int) -> Run:
     # One iteration in the config: for runs that train, the server imports the trainer's modules before it forks.
-    config = RunConfig(trainer="bench_orchestration:SPEC", seed=number, train=TrainConfig(iterations=1))
+    config = RunConfig(trainer="bench_orchestration:Bench", seed=number, train=TrainConfig(iterations=1))
     values, needs = dataclasses.asdict(config), {"threads": 1, "gpus": 0}
     return Run(f"{number:016x}", f"bench-s{number}", {"seed": number}, config.trainer, values, None, needs)
 

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from plat.trainer.api import Outcome, RunIO, TrainerSpec
+from plat.trainer.api import Outcome, RunIO, Trainer
 
 
 @dataclass
 class NoopConfig:
-    trainer: str = "noop_trainer:SPEC"
+    trainer: str = "noop_trainer:Noop"
     scale: str = "bench"
     seed: int = 0
 
 
-def train(config: Any, io: RunIO) -> Outcome:
-    io.log(0, {"val/success": 1.0})
-    return Outcome("finished")
+class Noop(Trainer):
+    name, version, config_type = "noop", "1", NoopConfig
 
+    def train(self, config: NoopConfig, io: RunIO) -> Outcome:
+        io.log(0, {"val/success": 1.0})
+        return Outcome("finished")
 
-SPEC = TrainerSpec(name="noop", version="1", config_type=NoopConfig, load=lambda: train, iterations=lambda config: 1)
+    def iterations(self, config: Mapping[str, Any]) -> int:
+        return 1

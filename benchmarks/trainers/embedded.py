@@ -14,7 +14,7 @@ from torch.profiler import profile
 from plat.spec.expansion.experiment import build_run, config_object
 from plat.trainer.api import State
 from plat_rl.embedded.scoring import set_up
-from plat_rl.embedded.spec import SPEC
+from plat_rl.embedded.spec import EmbeddedTrainer
 from plat_rl.embedded.train import _Run
 from trainers.operations import MatrixProduct, Operations
 
@@ -80,7 +80,7 @@ def mean_of_faster_half(seconds: list[float]) -> float:
 
 def quiet_run(overrides: tuple[str, ...], cache: Path) -> _Run:
     """Return a run of the embedded trainer that writes nothing, in the mode in which runs compute."""
-    config = config_object(build_run(overrides), SPEC)
+    config = config_object(build_run(overrides), EmbeddedTrainer())
     set_up(config)
     return _Run(config, NoIO(cache))
 

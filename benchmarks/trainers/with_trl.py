@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from plat.spec.expansion.experiment import build_run, config_object
-from plat_rl.embedded.spec import SPEC
+from plat_rl.embedded.spec import EmbeddedTrainer
 from plat_rl.environments import make_environments
 from plat_rl.run_config import RunConfig
 from trainers.embedded import GROUP, ONE_TURN, PROMPTS, QUIET, STEPS, TOKENS, WARM_UP, mean_of_faster_half
@@ -32,7 +32,7 @@ def trl_steps(checkpoint: Path, scratch: Path, steps: int = STEPS) -> dict[str, 
     from transformers import AutoTokenizer, PrinterCallback, Qwen2ForCausalLM, TrainerCallback
     from trl import GRPOConfig, GRPOTrainer
 
-    config: RunConfig = config_object(build_run([*QUIET, *ONE_TURN]), SPEC)
+    config: RunConfig = config_object(build_run([*QUIET, *ONE_TURN]), EmbeddedTrainer())
     (player,) = make_environments(config, "train", 1)
     seeds = list(range(PROMPTS * (WARM_UP + steps + 1)))
     words: list[float] = []

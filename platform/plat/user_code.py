@@ -91,14 +91,15 @@ def _package(file: str) -> str:
 def position_of(name: str) -> str:
     """Return `file:line` of an imported module's attribute, e.g. of "my_package.dispatcher:SPEC".
 
-    The line is that of its assignment, else 1. Returns the name if the module has no file or is not imported.
+    The line is that of its assignment or class, else 1. Returns the name if the module has no file or is not imported.
     """
     module, _, attribute = name.partition(":")
     file = getattr(sys.modules.get(module), "__file__", None)
     if file is None:
         return name
     with open(file, encoding="utf-8", errors="replace") as lines:
-        assigned = [number for number, line in enumerate(lines, 1) if re.match(rf"{re.escape(attribute)}\s*[:=]", line)]
+        pattern = re.compile(rf"(class )?{re.escape(attribute)}\s*[:=(]")
+        assigned = [number for number, line in enumerate(lines, 1) if pattern.match(line)]
     return f"{file}:{assigned[-1] if assigned else 1}"
 
 

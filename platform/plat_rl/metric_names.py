@@ -1,4 +1,4 @@
-"""The names of all metrics that the trainers of this package log (`TrainerSpec.metrics`), and of their tables.
+"""The names of all metrics that the trainers of this package log (`Trainer.metrics`), and of their tables.
 
 A name of a metric may hold wildcards as in `fnmatch`: `grad/q*/task` matches `grad/q1/task`, `grad/q2/task`, ...
 """

@@ -17,7 +17,7 @@ from plat.store.run_directory.state import run_state
 
 FILE = """\
 title: Toys
-base: {trainer: "plat_toy:SPEC", train.iterations: 6}
+base: {trainer: "plat_toy:Toy", train.iterations: 6}
 matrix: {seed: [0, 1]}
 """
 

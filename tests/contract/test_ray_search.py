@@ -30,7 +30,7 @@ pytestmark = pytest.mark.cluster
 PATIENCE = 300  # seconds
 SEARCH = """
 title: Slopes
-base: {trainer: "plat_slope:SPEC", sleep: 0.1, train.iterations: 16}
+base: {trainer: "plat_slope:Slope", sleep: 0.1, train.iterations: 16}
 space: {slope: [0.01, 0.02, 0.03, 0.04, 0.05, 0.06]}
 objectives: [{maximize: success}]
 sampler: {name: grid, seed: 3}

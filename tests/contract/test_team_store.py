@@ -30,7 +30,7 @@ from plat.store.home import Home
 
 EXPERIMENT = """\
 title: Random walks of a team
-base: {trainer: "plat_toy:SPEC", train.iterations: 100, sleep: 0.02}
+base: {trainer: "plat_toy:Toy", train.iterations: 100, sleep: 0.02}
 matrix: {seed: range(8)}
 """
 NODES = {"first": "range(0,4)", "second": "range(2,6)", "third": "range(4,8)"}  # seeds 2 to 5 on two nodes each

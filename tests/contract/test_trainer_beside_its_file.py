@@ -15,7 +15,7 @@ def test_a_trainer_beside_its_file_is_found_by_the_tasks(home, fake, tmp_path, m
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / "beside_trainer.py").write_text(trainer_text("beside_trainer", "io.log(1, {'val/success': 0.5})"))
-    (mine / "own.yaml").write_text("title: Own\nbase: {trainer: 'beside_trainer:SPEC'}\nmatrix: {seed: [0]}\n")
+    (mine / "own.yaml").write_text("title: Own\nbase: {trainer: 'beside_trainer:Own'}\nmatrix: {seed: [0]}\n")
     sweeping = [
         "sweep",
         str(mine / "own.yaml"),

@@ -131,7 +131,7 @@ def current_curves(cache: Path) -> dict[str, Any]:
     curves = {}
     for algorithm, overrides in CURVES.items():
         recorder = Recorder(cache)
-        spec.load()(config_object(build_run([*SMALL, f"algorithm={algorithm}", *overrides]), spec), recorder)
+        spec.train(config_object(build_run([*SMALL, f"algorithm={algorithm}", *overrides]), spec), recorder)
         curves[algorithm] = recorder.metrics
     model = config_object(build_run(TINY_BASE), spec).model
     tokenizer = WordTokenizer()

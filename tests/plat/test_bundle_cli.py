@@ -210,12 +210,12 @@ def test_a_moved_home_goes_on(plat, swept):
 def test_runs_of_a_trainer_that_is_not_here_are_reported_from_their_bundle(
     plat, nothing_named, empty_store, monkeypatch, tmp_path
 ):
-    """Importing `plat_toy:SPEC` is allowed only where the runs are made."""
+    """Importing `plat_toy:Toy` is allowed only where the runs are made."""
     monkeypatch.chdir(tmp_path)
     for name in ("here", "there"):
         (tmp_path / name).mkdir()
         shutil.copy(empty_store, tmp_path / name / "mlflow.db")
-    text = "title: t\nbase: {trainer: 'plat_toy:SPEC'}\nmatrix: {train.iterations: [4, 5], seed: [0, 1, 2]}\n"
+    text = "title: t\nbase: {trainer: 'plat_toy:Toy'}\nmatrix: {train.iterations: [4, 5], seed: [0, 1, 2]}\n"
     Path("toy.yaml").write_text(text)
     assert plat("sweep", "toy.yaml", "--home", "here")[0] == 0
     assert plat("export", "toy.yaml", "--out", "bundle", "--home", "here")[0] == 0

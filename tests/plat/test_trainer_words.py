@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 
 import plat_toy
 import pytest
 from toy_runs import toy_run
+from trainers import like
 
 from plat.planning.cost import History
 from plat.runner.execution import execute
@@ -17,7 +17,7 @@ from plat.store.run_directory.creation import create
 from plat.store.run_directory.damage import damage
 from plat.store.run_directory.history import run_history
 from plat.store.run_directory.state import run_state
-from plat.trainer.api import HEADLINE, train_iterations
+from plat.trainer.api import HEADLINE
 from plat.trainer.finding import find_trainer
 
 
@@ -29,25 +29,24 @@ def home(tmp_path):
 @pytest.fixture
 def other_words(monkeypatch):
     """The toy trainer with a headline, an iteration count and cost keys of its own."""
-    spec = dataclasses.replace(
-        plat_toy.SPEC,
-        headline="walk/norm",
+    kind = like(
+        plat_toy.Toy,
+        headline=lambda config: "walk/norm",
         iterations=lambda config: 10 * config["train"]["iterations"],
         cost_keys=("mischief", "train.iterations"),
     )
-    monkeypatch.setattr(plat_toy, "SPEC", spec)
-    return spec
+    monkeypatch.setattr(plat_toy, "Toy", kind)
 
 
-def test_an_older_plugin_needs_no_change():
-    spec = find_trainer("plat_toy:SPEC")
-    assert (spec.headline, spec.iterations({"train": {"iterations": 7}})) == (HEADLINE, 7)
+def test_a_trainer_need_say_nothing_of_it():
+    spec, config = find_trainer("plat_toy:Toy"), {"train": {"iterations": 7}}
+    assert (spec.headline(config), spec.iterations(config)) == (HEADLINE, 7)
 
 
 @pytest.mark.parametrize("config", [{}, {"train": 5}, {"train": {}}, {"train": {"iterations": "many"}},
                                     {"train": {"iterations": True}}])  # fmt: skip
 def test_a_config_may_not_say_how_many_iterations_it_has(config):
-    assert train_iterations(config) is None
+    assert plat_toy.Toy().iterations(config) is None
 
 
 def test_success_is_the_trainers_headline_metric(home, other_words):

@@ -14,7 +14,7 @@ from plat_envs.api import make_environment
 from plat_envs.instances import distinct_seeds
 from plat_envs.policies import ROWS, fixed_instances, main, successes, wilson
 from plat_envs.stand_in.scripted import POLICIES, response
-from plat_rl.embedded.spec import SPEC
+from plat_rl.embedded.spec import EmbeddedTrainer
 from plat_rl.loop.randomness import FixedInstances
 
 TASKS = ("sokoban", "frozenlake", "metamathqa", "countdown", "searchqa", "webshop", "deepcoder")
@@ -39,7 +39,8 @@ def board(task, **state):
 
 @every_task
 def test_policies_play_the_instances_that_a_run_is_evaluated_on(task):
-    config = config_object(build_run([f"task={task}", "train.iterations=0", "model.base.version=v3"]), SPEC)
+    run = build_run([f"task={task}", "train.iterations=0", "model.base.version=v3"])
+    config = config_object(run, EmbeddedTrainer())
     for split, count in (("validation", config.eval.instances), ("heldout", config.eval.heldout)):
         environment, seeds = fixed_instances(task, {}, split, count)
         instances = FixedInstances(config, split, count)

@@ -18,7 +18,7 @@ from plat.trainer.api import State, WriteFiles
 from plat_rl.embedded.base_model.recipe import base_key, built_bases
 from plat_rl.embedded.batch import Batch
 from plat_rl.embedded.rollout import Episodes, Sampling, rollout
-from plat_rl.embedded.spec import SPEC
+from plat_rl.embedded.spec import EmbeddedTrainer
 from plat_rl.embedded.transformer import hf
 from plat_rl.embedded.transformer.model import Shape, Weights, initialise, unpack
 from plat_rl.embedded.transformer.tokenizer import WordTokenizer
@@ -39,7 +39,7 @@ TINY = (
 
 
 def compose_tiny(*overrides: str) -> RunConfig:
-    return config_object(build_run([*TINY, *overrides]), SPEC)
+    return config_object(build_run([*TINY, *overrides]), EmbeddedTrainer())
 
 
 class MemoryIO:

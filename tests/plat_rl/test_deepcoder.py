@@ -13,7 +13,7 @@ from plat_envs.api import make_environment
 from plat_envs.programs import grader
 from plat_envs.sandbox import levels
 from plat_envs.sandbox.hack import KINDS
-from plat_rl.embedded.spec import SPEC
+from plat_rl.embedded.spec import EmbeddedTrainer
 from plat_rl.embedded.train import train
 from plat_rl.embedded.transformer import hf
 from plat_rl.embedded.transformer.model import Shape
@@ -76,7 +76,7 @@ def test_other_tasks_have_neither_facts_nor_these_metrics(compose, memory_io):
 
 
 def test_the_identity_does_not_depend_on_the_sandbox(chat, without_levels):
-    assert SPEC.fingerprint(chat())["environment"] == "1"
+    assert EmbeddedTrainer().fingerprint(chat())["environment"] == "1"
 
 
 def test_the_plan_names_the_sandbox(chat, has_sandbox, compose):

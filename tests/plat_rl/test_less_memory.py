@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from plat.spec.expansion.experiment import build_run, config_object
-from plat_rl.embedded.spec import SPEC
+from plat_rl.embedded.spec import EmbeddedTrainer
 
 OVERRIDES = ["task=sokoban", "train.prompts=4", "train.group_size=4", "train.mini_batches=2"]
 
 
 def test_micro_batches_are_halved_down_to_one_trajectory() -> None:
-    assert SPEC.less_memory is not None
-    config = config_object(build_run(OVERRIDES), SPEC)
+    trainer = EmbeddedTrainer()
+    config = config_object(build_run(OVERRIDES), trainer)
     sizes = []
-    while (smaller := SPEC.less_memory(config)) is not None:
+    while (smaller := trainer.less_memory(config)) is not None:
         assert smaller.train.mini_batches == config.train.mini_batches
         config = smaller
         sizes.append(config.train.micro_batch)

@@ -17,7 +17,7 @@ from plat_envs.api import make_environment
 from plat_envs.capabilities import LEVELS
 from plat_rl.embedded.base_model.load import load_base
 from plat_rl.embedded.probe import Probe, ProbeResult, Reasonings
-from plat_rl.embedded.spec import SPEC
+from plat_rl.embedded.spec import EmbeddedTrainer
 from plat_rl.embedded.transformer.model import initialise, unpack
 from plat_rl.loop.randomness import FixedInstances, probe_instances
 
@@ -123,7 +123,7 @@ def test_a_policy_that_ignores_its_prompt_is_at_chance(probe, policy):
 
 def test_reasonings_that_tell_their_prompts_apart_are_retrieved(cache):
     """Facts of the state lead the smallest base that is shipped to most of their prompts, templates to none."""
-    config = config_object(build_run(["task=frozenlake", "model=qwen2.5-0.5b"]), SPEC)
+    config = config_object(build_run(["task=frozenlake", "model=qwen2.5-0.5b"]), EmbeddedTrainer())
     base = load_base(config, cache)
     environment, rng, accuracy = make_environment("frozenlake", split="heldout"), random.Random(0), {}
     for level in ("template", "one_fact"):

@@ -20,7 +20,7 @@ from plat_analysis.data.results import Results
 from plat_ragen2.regimes.regime import COLLAPSED, DIVERSE, UNKNOWN, Thresholds
 from plat_ragen2.regimes.regime_table import run_regime
 from plat_rl.embedded.base_model.load import build
-from plat_rl.embedded.spec import SPEC
+from plat_rl.embedded.spec import EmbeddedTrainer
 from plat_rl.embedded.train import train
 
 TASKS = ("sokoban", "frozenlake", "metamathqa", "countdown")
@@ -51,12 +51,12 @@ def overrides(build_seed: int, task: str, iterations: int) -> list[str]:
 def regime_of(memory_io, cache: Path, build_seed: int, task: str, iterations: int):
     """The regime of one such run, by the way from the trainer's tables through the report's own functions."""
     run = build_run(overrides(build_seed, task, iterations))
-    build(config_object(run, SPEC).model, cache / "bases")
+    build(config_object(run, EmbeddedTrainer()).model, cache / "bases")
     return regime_of_run(run, memory_io())
 
 
 def regime_of_run(run, io):
-    config = config_object(run, SPEC)
+    config = config_object(run, EmbeddedTrainer())
     outcome = train(config, io)
     metrics = [(run.id, key, step, value) for (key, step), value in io.metrics.items()]
     tables = [(run.id, name, step, data) for (name, step), data in io.tables.items()]

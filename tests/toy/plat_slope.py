@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy
 
-from plat.trainer.api import Outcome, RunIO, State, TrainerSpec
+from plat.trainer.api import Outcome, RunIO, State, Trainer
 
 
 @dataclass
@@ -19,7 +19,7 @@ class Train:
 class SlopeConfig:
     """`sleep`: seconds a step. `diverges`: success is never a number."""
 
-    trainer: str = "plat_slope:SPEC"
+    trainer: str = "plat_slope:Slope"
     seed: int = 0
     slope: float = 0.01
     sleep: float = 0.0
@@ -27,22 +27,20 @@ class SlopeConfig:
     train: Train = field(default_factory=Train)
 
 
-def train(config: SlopeConfig, io: RunIO) -> Outcome:
-    restored = io.restore()
-    start, success = (restored[0], restored[1].meta["success"]) if restored else (0, 0.001 * (config.seed % 7))
-    if restored is None:
-        io.log(0, {"val/success": float("nan") if config.diverges else success})
-    for step in range(start + 1, config.train.iterations + 1):
-        success += config.slope
-        io.log(step, {"val/success": float("nan") if config.diverges else success})
-        time.sleep(config.sleep)
-        if step % 2 == 0 or (io.should_stop() and step < config.train.iterations):
-            io.save(step, State({"none": numpy.zeros(1)}, {"success": success}))
-        if io.should_stop() and step < config.train.iterations:
-            return Outcome("interrupted")
-    return Outcome("finished", {})
+class Slope(Trainer):
+    name, version, config_type = "plat_slope", "1.0", SlopeConfig
 
-
-SPEC = TrainerSpec(
-    "plat_slope", "1.0", SlopeConfig, lambda: train, iterations=lambda config: int(config["train"]["iterations"])
-)
+    def train(self, config: SlopeConfig, io: RunIO) -> Outcome:
+        restored = io.restore()
+        start, success = (restored[0], restored[1].meta["success"]) if restored else (0, 0.001 * (config.seed % 7))
+        if restored is None:
+            io.log(0, {"val/success": float("nan") if config.diverges else success})
+        for step in range(start + 1, config.train.iterations + 1):
+            success += config.slope
+            io.log(step, {"val/success": float("nan") if config.diverges else success})
+            time.sleep(config.sleep)
+            if step % 2 == 0 or (io.should_stop() and step < config.train.iterations):
+                io.save(step, State({"none": numpy.zeros(1)}, {"success": success}))
+            if io.should_stop() and step < config.train.iterations:
+                return Outcome("interrupted")
+        return Outcome("finished", {})

@@ -1,6 +1,6 @@
 """A trainer that takes milliseconds and needs no torch: a random walk that can be told to misbehave.
 
-`SPEC` is named in a config as `trainer: plat_toy:SPEC`; the folder of this file must be on sys.path. Its history is a
+`Toy` is named in a config as `trainer: plat_toy:Toy`; the folder of this file must be on sys.path. Its history is a
 function of (seed, iterations) alone, however often it is interrupted.
 """
 
@@ -13,6 +13,7 @@ import random
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ import filelock
 import numpy
 
 from plat.errors import RunError, SpecError
-from plat.trainer.api import Outcome, RunIO, State, TrainerSpec
+from plat.trainer.api import Outcome, RunIO, State, Trainer
 
 # Leaves its parent, its session and its group, and does not end when it is asked to.
 DAEMON = (
@@ -45,7 +46,7 @@ class Train:
 class ToyConfig:
     """`mischief` happens once per run, at step `at`: see `misbehave`. `recipe` names a shared preparation."""
 
-    trainer: str = "plat_toy:SPEC"
+    trainer: str = "plat_toy:Toy"
     scale: str = "toy"
     seed: int = 0
     train: Train = field(default_factory=Train)
@@ -55,45 +56,6 @@ class ToyConfig:
     recipe: str = ""
     gpus: int = 0
     micro: int = 1  # operational
-
-
-def train(config: ToyConfig, io: RunIO) -> Outcome:
-    rng = random.Random(config.seed)
-    walk, start, best = numpy.zeros(3), 0, -1.0
-    restored = io.restore()
-    if restored is not None:
-        start, state = restored
-        walk, best = state.tensors["walk"], state.meta["best"]
-        version, numbers, gauss = state.meta["rng"]
-        rng.setstate((version, tuple(numbers), gauss))
-    print(f"toy starts at step {start}", flush=True)
-
-    def state() -> State:
-        return State({"walk": walk}, {"rng": rng.getstate(), "best": best})
-
-    for step in range(start, config.train.iterations + 1):
-        if step == start and restored is not None:
-            continue  # the checkpoint covers it
-        walk = walk + numpy.array([rng.gauss(0, 1) for _ in range(3)])
-        success = rng.random()
-        io.log(step, {"walk/norm": float(numpy.linalg.norm(walk)), "rollout/odd": float("nan") if step % 2 else 1.0})
-        io.table("walk", step, walk.tolist())
-        io.log(step, {"val/success": success, "time/step": time.perf_counter()})
-        misbehave(config, step, io)
-        if config.sleep:
-            time.sleep(config.sleep)
-        if success > best:
-            best = success
-            io.save(step, state(), peak=True)
-        elif step % config.train.checkpoint_every == 0:
-            io.save(step, state())
-        if io.should_stop() and step < config.train.iterations:
-            io.save(step, state())
-            return Outcome("interrupted")
-    if config.mischief == "collapse":
-        return Outcome("stopped:reward_variance_collapse", {"parameters": 3})
-    peak = io.load_peak()
-    return Outcome("finished", {"parameters": 3, "peak_step": peak[0] if peak else None})
 
 
 def misbehave(config: ToyConfig, step: int, io: RunIO) -> None:
@@ -160,28 +122,6 @@ def allocate(micro: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, before)
 
 
-def less_memory(config: ToyConfig) -> ToyConfig | None:
-    return dataclasses.replace(config, micro=config.micro // 2) if config.micro > 1 else None
-
-
-def prepare_work(config: ToyConfig, cache: Path) -> None:
-    """Append one line per time the work is really done."""
-    if config.recipe == "broken":
-        raise SpecError("the recipe is broken", where="recipe", fix="choose another")
-    folder = cache / "toy" / config.recipe
-    folder.parent.mkdir(exist_ok=True)
-    with filelock.FileLock(cache / f"toy-{config.recipe}.lock"):
-        if folder.exists():
-            return
-        print("preparing", config.recipe, flush=True)
-        if config.recipe == "gated":  # it takes until somebody opens the gate
-            wait_for_gate(cache)
-        time.sleep(0.05)
-        with open(cache / "prepared.txt", "a") as file:
-            file.write(config.recipe + "\n")
-        folder.mkdir()
-
-
 def wait_for_gate(cache: Path) -> None:
     for step in range(1200):
         if (cache / "gate").exists():
@@ -191,38 +131,86 @@ def wait_for_gate(cache: Path) -> None:
     raise RunError("nobody has opened the gate")
 
 
-def prepare(config: ToyConfig) -> tuple[str, str] | None:
-    return (config.recipe, f"recipe {config.recipe}") if config.recipe else None
+class Toy(Trainer):
+    name, version, config_type = "toy", "1.0", ToyConfig
+    operational_keys = ("micro",)
+    legacy: Mapping[str, Any] = {"sleep": 0.0}
+    shown: Mapping[str, str] = {"agreement": "val/agreement"}
+    preload = ("plat_toy",)
 
+    def train(self, config: ToyConfig, io: RunIO) -> Outcome:
+        rng = random.Random(config.seed)
+        walk, start, best = numpy.zeros(3), 0, -1.0
+        restored = io.restore()
+        if restored is not None:
+            start, state = restored
+            walk, best = state.tensors["walk"], state.meta["best"]
+            version, numbers, gauss = state.meta["rng"]
+            rng.setstate((version, tuple(numbers), gauss))
+        print(f"toy starts at step {start}", flush=True)
 
-def check(config: ToyConfig) -> None:
-    if config.mischief == "unfit":
-        raise SpecError("the toy cannot do this", where="mischief", fix="mischief=none")
+        def state() -> State:
+            return State({"walk": walk}, {"rng": rng.getstate(), "best": best})
 
+        for step in range(start, config.train.iterations + 1):
+            if step == start and restored is not None:
+                continue  # the checkpoint covers it
+            walk = walk + numpy.array([rng.gauss(0, 1) for _ in range(3)])
+            success = rng.random()
+            io.log(
+                step, {"walk/norm": float(numpy.linalg.norm(walk)), "rollout/odd": float("nan") if step % 2 else 1.0}
+            )
+            io.table("walk", step, walk.tolist())
+            io.log(step, {"val/success": success, "time/step": time.perf_counter()})
+            misbehave(config, step, io)
+            if config.sleep:
+                time.sleep(config.sleep)
+            if success > best:
+                best = success
+                io.save(step, state(), peak=True)
+            elif step % config.train.checkpoint_every == 0:
+                io.save(step, state())
+            if io.should_stop() and step < config.train.iterations:
+                io.save(step, state())
+                return Outcome("interrupted")
+        if config.mischief == "collapse":
+            return Outcome("stopped:reward_variance_collapse", {"parameters": 3})
+        peak = io.load_peak()
+        return Outcome("finished", {"parameters": 3, "peak_step": peak[0] if peak else None})
 
-def check_machine(config: ToyConfig) -> None:
-    if config.mischief == "huge":
-        raise SpecError("the toy has no room here", where="mischief", fix="mischief=none")
+    def resources(self, config: Any) -> dict[str, int]:
+        return {"threads": 1, "gpus": config.gpus}
 
+    def fingerprint(self, config: ToyConfig) -> dict[str, int]:
+        return {"toy": 1}
 
-def resources(config: Any) -> dict[str, int]:
-    return {"threads": 1, "gpus": config.gpus}
+    def preparation(self, config: ToyConfig) -> tuple[str, str] | None:
+        return (config.recipe, f"recipe {config.recipe}") if config.recipe else None
 
+    def prepare(self, config: ToyConfig, cache: Path) -> None:
+        """Append one line per time the work is really done."""
+        if config.recipe == "broken":
+            raise SpecError("the recipe is broken", where="recipe", fix="choose another")
+        folder = cache / "toy" / config.recipe
+        folder.parent.mkdir(exist_ok=True)
+        with filelock.FileLock(cache / f"toy-{config.recipe}.lock"):
+            if folder.exists():
+                return
+            print("preparing", config.recipe, flush=True)
+            if config.recipe == "gated":  # it takes until somebody opens the gate
+                wait_for_gate(cache)
+            time.sleep(0.05)
+            with open(cache / "prepared.txt", "a") as file:
+                file.write(config.recipe + "\n")
+            folder.mkdir()
 
-SPEC = TrainerSpec(
-    name="toy",
-    version="1.0",
-    config_type=ToyConfig,
-    load=lambda: train,
-    operational_keys=("micro",),
-    legacy={"sleep": 0.0},
-    shown={"agreement": "val/agreement"},
-    resources=resources,
-    fingerprint=lambda config: {"toy": 1},
-    prepare=prepare,
-    load_prepare=lambda: prepare_work,
-    preload=("plat_toy",),
-    less_memory=less_memory,
-    load_check=lambda: check,
-    check_machine=check_machine,
-)
+    def less_memory(self, config: ToyConfig) -> ToyConfig | None:
+        return dataclasses.replace(config, micro=config.micro // 2) if config.micro > 1 else None
+
+    def check(self, config: ToyConfig) -> None:
+        if config.mischief == "unfit":
+            raise SpecError("the toy cannot do this", where="mischief", fix="mischief=none")
+
+    def check_machine(self, config: ToyConfig) -> None:
+        if config.mischief == "huge":
+            raise SpecError("the toy has no room here", where="mischief", fix="mischief=none")

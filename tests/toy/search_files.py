@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TOY_SEARCH = """
 title: A toy search
-base: {trainer: "plat_toy:SPEC"}
+base: {trainer: "plat_toy:Toy"}
 space:
   train.iterations: {int: [3, 8]}
   at: {int: [10, 50]}

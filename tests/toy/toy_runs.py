@@ -23,7 +23,7 @@ def toy_run(iterations: int = 6, checkpoint_every: int = 2, **options: Any) -> R
     name = f"toy-{config['mischief']}-s{config['seed']}-{run_id[:8]}".replace("_", "-")
     prepare = (config["recipe"], f"recipe {config['recipe']}") if config["recipe"] else None
     resources = {"threads": 1, "gpus": config["gpus"]}
-    return Run(run_id, name, {"seed": config["seed"]}, "plat_toy:SPEC", config, prepare, resources)
+    return Run(run_id, name, {"seed": config["seed"]}, "plat_toy:Toy", config, prepare, resources)
 
 
 def comparable(paths: RunPaths) -> dict[str, Any]:

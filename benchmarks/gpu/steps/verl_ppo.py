@@ -17,7 +17,7 @@ from trainers.embedded import NoIO
 from plat.spec.expansion.experiment import build_run, config_object
 from plat_rl.verl.machines.running import running_trainer
 from plat_rl.verl.settings.models import model_files
-from plat_rl.verl.spec import SPEC
+from plat_rl.verl.spec import VerlTrainer
 from plat_rl.verl.train import _Run
 from steps.step import Step
 from steps.verl_options import MEMORY, options
@@ -41,7 +41,7 @@ def main() -> None:
         step.measure("start", dict, MEMORY, bfloat16=True)
         return
     chosen = [*options(step, "ppo", 1000, mi_every=0), "filter=random", "filter.value=0.5"]
-    config = config_object(build_run(chosen), SPEC)
+    config = config_object(build_run(chosen), VerlTrainer())
     half, every = config.filter, replace(config.filter, value=1.0)
     io, started = Quiet(step.folder / "cache"), time.monotonic()
     files = model_files(config, io.cache)

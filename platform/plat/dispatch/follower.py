@@ -23,7 +23,7 @@ class Attempt:
     path       the spool, which may not exist yet
     step       newest step, None before the first
     success    newest value of the metric `headline`; `success` of an earlier attempt until there is one
-    shown      newest value of each metric that the trainer shows beside it (`TrainerSpec.shown`), by label
+    shown      newest value of each metric that the trainer shows beside it (`Trainer.shown`), by label
     metric     newest value of `script.metric` with its name, "" before the first
     """
 

@@ -21,10 +21,9 @@ from plat.spec.expansion.experiment import Experiment, Run
 from plat.store.home import Home
 from plat.store.index.indexed_runs import states
 from plat.store.run_directory.state import RunState
-from plat.trainer.api import PlanNote
+from plat.trainer.api import PlanNote, Trainer
 from plat.trainer.finding import find_trainer
 from plat.trainer.resources import Resources
-from plat.user_code import user_code
 from plat.words.states import RunStatus
 
 Standing = Callable[[Home, Iterable[str]], dict[str, RunState]]
@@ -83,14 +82,13 @@ def make_plan(
 
 
 def _notes(home: Home, runs: Sequence[Run]) -> list[PlanNote]:
-    """Return what the trainers add to the plan of these runs. Trainers that share a function get one call."""
-    runs_of: dict[Callable[..., PlanNote | None], list[Run]] = {}
+    """Return what the trainers add to the plan of these runs. Trainers that share the method get one call."""
+    runs_of: dict[Callable[..., PlanNote | None], tuple[Trainer, list[Run]]] = {}
     for run in runs:
         spec = find_trainer(run.trainer)
-        if spec.load_plan_note is not None:
-            runs_of.setdefault(checked_call(spec, "load_plan_note")(), []).append(run)
-    with user_code("the note of a trainer for the plan failed"):
-        return [note for function, some in runs_of.items() if (note := function(home, some)) is not None]
+        runs_of.setdefault(type(spec).plan_note, (spec, []))[1].append(run)
+    notes = [checked_call(spec, "plan_note")(home, some) for spec, some in runs_of.values()]
+    return [note for note in notes if note is not None]
 
 
 def _rates_so_far(home: Home, runs: Iterable[Run], state_of: Mapping[str, RunState]) -> dict[str, float]:

@@ -18,6 +18,7 @@ from plat.store.home import Home
 from plat.store.index.indexed_runs import states
 from plat.store.run_directory.paths import RunPaths
 from plat.store.run_directory.run_files import config_hash, load_config, load_meta
+from plat.trainer.api import has_own
 from plat.trainer.finding import find_trainer
 from plat.units import are, counted, were
 from plat.words.states import RunStatus
@@ -41,8 +42,8 @@ class Change(NamedTuple):
 
     @property
     def spec(self) -> str:
-        """The spec in which the author names the code, in words: "TrainerSpec", or "spec of KEY"."""
-        return "TrainerSpec" if self.key == TRAINER else f"spec of {self.key}"
+        """Where the author names the code, in words: "trainer", or "spec of KEY"."""
+        return "trainer" if self.key == TRAINER else f"spec of {self.key}"
 
 
 class Earlier(NamedTuple):
@@ -122,7 +123,7 @@ def without_files(runs: Iterable[Run]) -> list[str]:
     followed: dict[str, bool] = {}
     for run in runs:
         if run.trainer not in followed:
-            followed[run.trainer] = find_trainer(run.trainer).source_files is not None
+            followed[run.trainer] = has_own(find_trainer(run.trainer), "source_files")
         if followed[run.trainer] and FILES not in named_code(run.identity):
             return [
                 "no file of this command is followed: a changed program gives no new runs; name its files with "
@@ -132,14 +133,14 @@ def without_files(runs: Iterable[Run]) -> list[str]:
 
 
 def doubts(runs: Iterable[Run]) -> list[str]:
-    """Return what the trainers say about several runs of them (`TrainerSpec.doubts`)."""
+    """Return what the trainers say about several runs of them (`Trainer.doubts`)."""
     of_trainer: dict[str, list[Run]] = {}
     for run in runs:
         of_trainer.setdefault(run.trainer, []).append(run)
     lines: list[str] = []
     for trainer, own in of_trainer.items():
         spec = find_trainer(trainer)
-        if spec.doubts is not None and len(own) > 1:
+        if len(own) > 1:
             seeds = {run.config.get("seed") for run in own}
             lines += checked_call(spec, "doubts")(config_object(own[0], spec), len(seeds))
     return lines

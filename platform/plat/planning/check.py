@@ -11,19 +11,14 @@ from plat.spec.expansion.experiment import Experiment, Run, config_object
 from plat.spec.identity.recorded_config import NEW, Recorded
 from plat.store.home import Home
 from plat.store.index.indexed_runs import states
-from plat.trainer.api import Need, TrainerSpec
+from plat.trainer.api import Need, Trainer, has_own
 from plat.trainer.finding import find_trainer
-from plat.user_code import user_code
 from plat.words.states import RunStatus
 
 
 def check_runs(runs: Iterable[Run]) -> None:
-    """Run the `load_check` of each run's trainer. Raises SpecError, with the run's name, at the first refusal.
-
-    Runs whose trainer has no `load_check` are skipped. Runs that differ only in keys that the check does not read are
-    checked once.
-    """
-    call_each(runs, "load_check", lambda spec: checked_call(spec, "load_check")())
+    """Call the `check` of each run's trainer. Raises SpecError, with the run's name, at the first refusal."""
+    call_each(runs, "check")
 
 
 def not_done(runs: Iterable[Run], home: Home) -> list[Run]:
@@ -33,11 +28,8 @@ def not_done(runs: Iterable[Run], home: Home) -> list[Run]:
 
 
 def check_machine(runs: Iterable[Run], home: Home) -> None:
-    """Call the trainer's `check_machine` for the runs without a result. Raises SpecError at the first that it refuses.
-
-    A trainer without `check_machine` is skipped. The error names the run.
-    """
-    call_each(runs, "check_machine", lambda spec: spec.check_machine, lambda run: home.run(run.id).result.exists())
+    """Call the trainer's `check_machine` for the runs without a result. Raises SpecError as `check_runs` does."""
+    call_each(runs, "check_machine", passes=lambda run: home.run(run.id).result.exists())
 
 
 def idle_overrides(runs: Iterable[Run], keys: Iterable[str]) -> dict[str, str]:
@@ -83,7 +75,7 @@ def _with_idle_keys(runs: Iterable[Run]) -> Iterator[tuple[Run, Mapping[str, str
         yield run, idle_keys[run.trainer](run.config, run.config)
 
 
-def _with_trainers(runs: Iterable[Run]) -> Iterator[tuple[Run, TrainerSpec]]:
+def _with_trainers(runs: Iterable[Run]) -> Iterator[tuple[Run, Trainer]]:
     """Return each distinct run with its trainer. Each trainer is looked up once."""
     different = {run.id: run for run in runs}.values()
     trainers = {name: find_trainer(name) for name in {run.trainer for run in different}}
@@ -93,30 +85,29 @@ def _with_trainers(runs: Iterable[Run]) -> Iterator[tuple[Run, TrainerSpec]]:
 def call_each(
     runs: Iterable[Run],
     name: str,
-    check_of: Callable[[TrainerSpec], Any],
     passes: Callable[[Run], bool] = lambda run: False,
-) -> None:
-    """Call a function of each run's trainer with its config, unless `passes(run)`.
+) -> list[Any]:
+    """Call a method of each run's trainer with its config, unless `passes(run)`, or the trainer has no such method.
 
-    name      the field of the TrainerSpec, None in a trainer without such a function
-    check_of  returns the function of a trainer. Runs that agree in what it reads are checked once
+    There is one call for runs that agree in what the method reads. Returns what the calls returned.
 
-    Raises the SpecError of such a function, with the run's name.
+    Raises the SpecError of such a method, with the run's name.
     """
-    checks: dict[str, Recorded] = {}  # by trainer; runs that agree in what the check reads are checked once
+    calls: dict[str, Recorded] = {}  # by trainer
+    values = []
     for run, spec in _with_trainers(runs):
-        if getattr(spec, name) is None:
+        if not has_own(spec, name):
             continue
-        if run.trainer not in checks:
-            checks[run.trainer] = Recorded(check_of(spec))
-        if checks[run.trainer].recall(run.config) is not NEW or passes(run):
+        if run.trainer not in calls:
+            calls[run.trainer] = Recorded(checked_call(spec, name))
+        if calls[run.trainer].recall(run.config) is not NEW or passes(run):
             continue
-        with user_code(f"`{name}` of the trainer {spec.name!r} failed"):
-            try:
-                checks[run.trainer](config_object(run, spec), run.config)
-            except SpecError as error:
-                error.what = f"{run.name}: {error.what}"
-                raise
+        try:
+            values.append(calls[run.trainer](config_object(run, spec), run.config))
+        except SpecError as error:
+            error.what = f"{run.name}: {error.what}"
+            raise
+    return values
 
 
 # What runs need beside this package: the servers, files and programs of their environments.
@@ -124,13 +115,7 @@ def call_each(
 
 def needs_of(runs: Iterable[Run]) -> list[Need]:
     """Return the different needs of these runs, in their order. Raises SpecError if a trainer refuses a run."""
-    found: dict[Need, None] = {}
-
-    def note(run_needs: Iterable[Need]) -> None:
-        found.update(dict.fromkeys(run_needs))
-
-    call_each(runs, "needs", lambda spec: lambda config: note(checked_call(spec, "needs")(config)))
-    return list(found)
+    return list(dict.fromkeys(need for needs in call_each(runs, "needs") for need in needs))
 
 
 def need_lines(needs: Iterable[Need]) -> list[str]:

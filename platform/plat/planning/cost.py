@@ -2,7 +2,7 @@
 
 The runner appends one line per finished run and per preparation to history.jsonl. The estimate is the median seconds
 per iteration of runs with the same trainer and scale, and the same values of as many of the first keys of
-`TrainerSpec.cost_keys` as possible. Where a config states no number of iterations, as of a script, it is the median
+`Trainer.cost_keys` as possible. Where a config states no number of iterations, as of a script, it is the median
 seconds of whole runs. Without such runs it is unknown; a preparation then takes DEFAULT_PREPARE_SECONDS.
 """
 
@@ -27,6 +27,7 @@ from plat.store.home import Home
 from plat.store.run_directory.paths import RunPaths
 from plat.store.run_directory.run_files import read_attempt_meta
 from plat.store.run_directory.state import RunState
+from plat.trainer.api import has_own
 from plat.trainer.finding import find_trainer
 
 DEFAULT_PREPARE_SECONDS = 30.0  # one base model on one CPU core
@@ -165,10 +166,9 @@ def disk_bytes(runs: Iterable[Run], usual: int) -> int:
     trainer_of = functools.cache(find_trainer)
     for run in runs:
         trainer = trainer_of(run.trainer)
-        if trainer.disk_bytes is None:
-            total += usual
-        else:
-            total += round(checked_call(trainer, "disk_bytes")(config_object(run, trainer)))
+        own = has_own(trainer, "disk_bytes")
+        stated = checked_call(trainer, "disk_bytes")(config_object(run, trainer)) if own else None
+        total += usual if stated is None else round(stated)
     return total
 
 

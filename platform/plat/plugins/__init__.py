@@ -1,6 +1,6 @@
 """Plug-ins: what each group of entry points publishes, how it is loaded, and what of its code counts.
 
-plat.trainers                a trainer: `plat.trainer.api.TrainerSpec`
+plat.trainers                a trainer: `plat.trainer.api.Trainer`
 plat.default_trainers        a trainer for files that name none, by a key of theirs: `plat.trainer.finding`
 plat.dispatchers             a way to execute runs: `plat.dispatch.dispatcher_spec`
 plat.reports, plat.claims    a builder of tables and figures, a check of a claim: `plat_analysis.plugins`

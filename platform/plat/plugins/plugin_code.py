@@ -3,7 +3,7 @@
 A released plug-in changes only with a new version. A script beside an experiment file, an editable install, or a
 package installed from a folder may change at any time; so the hash of these files is part of the id of its runs:
 
-    the modules that define the functions and types of its TrainerSpec or EnvironmentSpec
+    the modules that define a trainer's class and its bases, or the functions and types of an EnvironmentSpec
     every module that these import, directly or not, except those of Python, of an installed release, and of plat
 
 Other modules of the package, such as a report builder, may change. Not detected: modules imported by a computed name,
@@ -49,7 +49,7 @@ class PluginCode:
     """The code of a plug-in.
 
     files  name of a file, from the folder of its top-level module -> the first 16 digits of its SHA-256
-    named  the author's name for this code (`code` of a TrainerSpec or EnvironmentSpec); None: the files count
+    named  the author's name for this code (`code` of a Trainer or EnvironmentSpec); None: the files count
     """
 
     files: Mapping[str, str]
@@ -100,9 +100,9 @@ def installed_versions(modules: Iterable[str]) -> dict[str, str]:
 
 
 def plugin_code(spec: Any) -> PluginCode | None:
-    """Return the code of a TrainerSpec or EnvironmentSpec; None for an installed release, and for plat's own."""
+    """Return the code of a trainer's class or an EnvironmentSpec; None for an installed release, and for plat's own."""
     files: dict[str, str] = {}
-    for value in filter(callable, vars(spec).values()):  # its functions and types
+    for value in spec.__mro__ if isinstance(spec, type) else filter(callable, vars(spec).values()):
         while isinstance(value, functools.partial):
             value = value.func
         files |= imported_files(str(getattr(value, "__module__", None) or ""))

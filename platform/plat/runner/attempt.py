@@ -29,7 +29,7 @@ from plat.store.run_directory.history import covered_attempts
 from plat.store.run_directory.paths import AttemptPaths, RunPaths
 from plat.store.run_directory.run_files import gpus_of, headline_of, read_outcome
 from plat.store.run_directory.run_io import FileRunIO, read_facts
-from plat.trainer.api import TrainerSpec
+from plat.trainer.api import Trainer
 from plat.trainer.finding import find_trainer
 from plat.trainer.heartbeat import beating
 from plat.words.outcomes import INTERRUPTED, failed, is_result
@@ -124,7 +124,7 @@ def _train(attempt: Attempt, io: FileRunIO, summary: dict[str, Any], stop: Stop)
     return End(ended.kind, stop.reason if ended.kind == INTERRUPTED else "")
 
 
-def _changed(attempt: Attempt, spec: TrainerSpec, copy: Path | None) -> tuple[str, str] | None:
+def _changed(attempt: Attempt, spec: Trainer, copy: Path | None) -> tuple[str, str] | None:
     """Return (config key, what is not as it was planned), or None. `copy`: of the files that the config names."""
     if copy is None:
         return changed_code(attempt.meta, attempt.config)
@@ -132,7 +132,7 @@ def _changed(attempt: Attempt, spec: TrainerSpec, copy: Path | None) -> tuple[st
     return (FILES, ", ".join(files[:3])) if files else None
 
 
-def _note_changes(attempt: Attempt, spec: TrainerSpec, copy: Path | None, summary: dict[str, Any]) -> None:
+def _note_changes(attempt: Attempt, spec: Trainer, copy: Path | None, summary: dict[str, Any]) -> None:
     """Add to the summary that code changed meanwhile, or that the script has written into its copy."""
     read_files_again()
     try:
@@ -225,6 +225,6 @@ def _history_line(config: dict[str, Any], meta: dict[str, Any], record: dict[str
     }
 
 
-def cost_facts(config: Mapping[str, Any], trainer: TrainerSpec) -> dict[str, Any]:
+def cost_facts(config: Mapping[str, Any], trainer: Trainer) -> dict[str, Any]:
     """Return the values of the trainer's cost keys: dotted config key -> value, None if it is absent."""
     return {key: select(config, key) for key in trainer.cost_keys}

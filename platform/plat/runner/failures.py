@@ -24,7 +24,7 @@ from plat.spec.identity.run_identity import is_operational
 from plat.store.disk.durable import to_checked_json, write
 from plat.store.run_directory.paths import AttemptPaths, RunPaths
 from plat.store.run_directory.run_files import read_attempt_meta, read_outcome
-from plat.trainer.api import TrainerSpec
+from plat.trainer.api import Trainer
 from plat.user_code import in_words, place_of
 from plat.words.outcomes import failed
 
@@ -72,7 +72,7 @@ def _reason(error: BaseException) -> str:
 
 # Make a run smaller after it ran out of memory: each such attempt makes the next one smaller by one step.
 #
-# `TrainerSpec.less_memory` makes a step, for example half as many examples in a micro-batch. Only operational keys
+# `Trainer.less_memory` makes a step, for example half as many examples in a micro-batch. Only operational keys
 # may change, so results may differ in their last bits only. The change is recorded as AFTER_OOM in the attempt's
 # meta.json and in the summary of result.json.
 
@@ -80,7 +80,7 @@ OOM = failed("oom")
 AFTER_OOM = "after_oom"
 
 
-def fitted(spec: TrainerSpec, config: Any, paths: RunPaths) -> tuple[Any, dict[str, Any]]:
+def fitted(spec: Trainer, config: Any, paths: RunPaths) -> tuple[Any, dict[str, Any]]:
     """Return the config of the next attempt, and the keys that were made smaller -> value ({} if memory was enough).
 
     config  the run's config, as its trainer's `config_type`
@@ -98,12 +98,12 @@ def fitted(spec: TrainerSpec, config: Any, paths: RunPaths) -> tuple[Any, dict[s
             raise RunError(
                 f"the trainer {spec.name!r} changed {key} to need less memory, and results depend on it",
                 where=spec.name,
-                fix="change only keys that TrainerSpec.operational_keys names",
+                fix="change only keys that Trainer.operational_keys names",
             )
     return fitting, changed
 
 
-def can_be_smaller(spec: TrainerSpec, config: Any, paths: RunPaths) -> bool:
+def can_be_smaller(spec: Trainer, config: Any, paths: RunPaths) -> bool:
     """Return True if `less_memory` of the trainer, applied to `config` n times, gives a smaller config each time.
 
     n is the number of the run's attempts that ran out of memory. To be asked when the newest attempt did.

@@ -14,54 +14,53 @@ from plat.spec.composition.trainer_calls import checked_call
 from plat.store.home import Home
 from plat.store.run_directory.numerics import numerics
 from plat.store.run_directory.run_io import FileRunIO
-from plat.trainer.api import Outcome, TrainerSpec
+from plat.trainer.api import Outcome, Trainer
 from plat.trainer.finding import find_trainer
 from plat.user_code import definition_of
 
 
-def train(home: Home, typed: Any, spec: TrainerSpec, threads: int, io: FileRunIO) -> Outcome:
+def train(home: Home, typed: Any, spec: Trainer, threads: int, io: FileRunIO) -> Outcome:
     """Do the run's shared work unless it is cached, then train. Raises RunError if the trainer returns no Outcome.
 
     An exception of the training or of the shared work itself passes unchanged.
     """
-    function = checked_call(spec, "load")()
+    _preload(spec)
     pin_threads(threads)
-    if spec.load_prepare is not None and checked_call(spec, "prepare")(typed) is not None:
-        checked_call(spec, "load_prepare")()(typed, home.cache)
-    outcome = function(typed, io)
+    if checked_call(spec, "preparation")(typed) is not None:
+        spec.prepare(typed, home.cache)
+    outcome = spec.train(typed, io)
     if not isinstance(outcome, Outcome):
         raise RunError(
             f"the trainer {spec.name!r} returned {outcome!r:.80}, not an Outcome",
-            where=definition_of(function),
+            where=definition_of(spec.train),
             fix='end it with `return Outcome("finished")`',
         )
     return outcome
 
 
 def prepare(home: Home, trainer: str, config: dict[str, Any], threads: int = 1) -> None:
-    """Do the shared work that a run needs. If it is cached, this is quick.
-
-    Raises RunError if the trainer has no `load_prepare`.
-    """
-    spec: TrainerSpec = find_trainer(trainer)
-    if spec.load_prepare is None:
-        raise RunError(f"the trainer {spec.name!r} names a preparation and has none", where=trainer)
-    work = checked_call(spec, "load_prepare")()
+    """Do the shared work that a run needs. If it is cached, this is quick."""
+    spec = find_trainer(trainer)
+    _preload(spec)
     pin_threads(threads)
-    work(typed_config(config, spec), home.cache)
+    spec.prepare(typed_config(config, spec), home.cache)
 
 
 def warm_up(trainer: str) -> None:
     """Import and compute what every run of this trainer needs, in a server that will be forked."""
     spec = find_trainer(trainer)
     numerics(), this_process()  # workers inherit what these remember
-    for name in spec.preload:
-        importlib.import_module(name)
+    _preload(spec)
     with contextlib.suppress(TypeError, PlatError):  # a config without defaults: each run does it
         typed_config(dataclasses.asdict(spec.config_type()), spec)
 
 
-def typed_config(config: dict[str, Any], spec: TrainerSpec) -> Any:
+def _preload(spec: Trainer) -> None:
+    for name in spec.preload:
+        importlib.import_module(name)
+
+
+def typed_config(config: dict[str, Any], spec: Trainer) -> Any:
     """Return a run's plain config as the trainer's `config_type`. Raises SpecError if it does not fit."""
     from plat.spec.expansion.experiment import config_object
 

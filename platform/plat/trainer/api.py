@@ -1,17 +1,20 @@
 """The contract between the platform and a trainer (light: imports no torch).
 
-A trainer is a `TrainerSpec` published under the entry-point group `plat.trainers`. The platform composes and validates
-the config, takes the lease, and calls `spec.load()(config, io)`. The trainer uses the platform through `RunIO` only.
+A trainer is a subclass of `Trainer`, published under the entry-point group `plat.trainers`. The platform composes and
+validates the config, takes the lease, and calls `train(config, io)`. A trainer uses the platform through `RunIO` only.
 """
 
 from __future__ import annotations
 
-import importlib
+import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Protocol
 
+from plat.errors import PluginError, RunError
 from plat.trainer.resources import Resources
 from plat.words.metric_names import VAL_SUCCESS
 
@@ -53,7 +56,7 @@ class RunIO(Protocol):
     """
 
     cache: Path  # shared between runs, e.g. for base models; content-addressed by the trainer
-    code: Path | None  # the copy of the files that the config names (`TrainerSpec.snapshots`)
+    code: Path | None  # the copy of the files that the config names (`Trainer.snapshots`)
 
     @property
     def files(self) -> Path:
@@ -136,112 +139,149 @@ class PlanNote:
     lines: list[str]
 
 
-Train = Callable[[Any, RunIO], Outcome]
 HEADLINE = VAL_SUCCESS  # of a trainer that names no other
+SUBCLASS = "subclass plat.trainer.api.Trainer, and name the class: docs/adding-a-trainer.md says how"
 
 
-def train_iterations(config: Mapping[str, Any]) -> int | None:
-    """Return `train.iterations` of a plain config; None if it is missing or not a whole number."""
-    train = config.get("train")
-    value = train.get("iterations") if isinstance(train, Mapping) else None
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+class Trainer(ABC):
+    """A trainer. Its entry point names the subclass, of which plat makes one object, without arguments.
 
-
-@dataclass(frozen=True)
-class TrainerSpec:
-    """Description of a trainer for the platform. Importing the module that defines one must not import torch.
+    Importing the module of a trainer must not import torch: heavy imports happen inside its methods. Only `train`, and
+    the first three attributes, are required. In the methods, `config` is an instance of `config_type`, or the same as
+    a dict, as in config.yaml, where it is a Mapping. Methods change no config in place.
 
     name              as in the experiment file (`trainer: mine`)
     version           semantic version, part of every run's identity: increase it when results change
     config_type       dataclass, the typed schema of a run's config (OmegaConf structured config)
-    load              () -> train(config: config_type instance, io) -> Outcome; heavy imports happen here
     conf              module with Hydra groups (`mine.conf`), or None: the dataclass's defaults are the whole config
     operational_keys  dotted keys (or prefixes) of the config that never change results; left out of the identity
     legacy            dotted key -> the value meaning "as before this option existed"; left out of the identity if equal
-    validate          config -> normalised config; raises SpecError (what, fix; `where` may name a dotted key) for
-                      combinations that cannot run. Must be quick: it runs whenever a file is read. Runs share parts of
-                      the config: return the same object if there is nothing to normalise, else a `dataclasses.replace`;
-                      change nothing in place
-    resources         config -> Resources, or a mapping of the same names, e.g. {"threads": 4, "gpus": 1}: the needs of
-                      a run of this config (a larger model may need more)
-    fingerprint       config -> extra facts that are part of the identity (e.g. the content of the base model)
-    prepare           None, or config -> None (nothing to prepare) or (key, title): work shared between runs (e.g.
-                      building a base model), done once per key, before the runs that need it
-    load_prepare      None, or () -> prepare(config, cache: Path), which does that work: idempotent, keeps its result at
-                      cache/<kind>/<key>
-    load_evaluate     None, or () -> evaluate(config, state, cache: Path, options: Mapping) -> dict, for `plat eval`;
-                      raises SpecError for unknown options
-    preload           modules to import once in the worker server
+    preload           modules that training needs, such as torch: imported once in the worker server, and in any case
+                      before plat sets the number of torch's threads
     stall_after       seconds without an event (a metric or a table) after which a run is ended as stalled. It must
                       exceed the longest time between two events: the start, an iteration, a checkpoint
-    less_memory       None, or config -> the config of the same run that needs less memory at once, e.g. with half the
-                      micro-batch; None if it cannot be made smaller. Only operational keys may change. A run that ran
-                      out of memory is retried with it
-    load_check        None, or () -> check(config): raises SpecError for a config that cannot run, if finding out takes
-                      seconds. Runs before anything is submitted, and in `plat plan`
-    needs             None, or config -> list of `Need`: servers, files and programs that a run of it
-                      needs beside this package, and whether they are there; `plat plan` shows them
-    load_plan_note    None, or () -> note(home, runs) -> PlanNote or None: what earlier runs of the home say about these
-                      runs, which are not done, for `plat plan`
-    check_machine     None, or config -> None: raises SpecError for a config that this machine is too small for. Runs
-                      where runs are to be executed here; must be quick. A cluster checks its own nodes
-    idle_keys         plain config (as in config.yaml) -> dotted keys that have no effect in it, with reasons. Overrides
-                      of such keys are ignored with a warning, so that they make no new run
     code              name of the code if it is not an installed release. None: the hash of its files, so that a
                       changed file makes new runs. With a constant text, existing runs stay valid after a change: the
                       author asserts that changes alter no result
-    disk_bytes        None, or config -> bytes that a run of it keeps on disk; None: estimated from earlier runs
     metrics           names of all metrics that it can log, with wildcards as in `fnmatch` (`grad/q*/task`): a report or
                       a search that needs another one is refused before anything runs. Empty: unknown
-    source_files      None, or config -> file name -> hash, of files that the config names and that decide the result,
-                      such as a script: a changed file makes new runs
-    snapshots         None, or a module as `plat.trainer.script.snapshot`, which copies these files when a sweep starts
-    doubts            None, or (config of the first run, number of seeds) -> warnings about a set of runs for `plat
-                      plan`, for example that all of them write the same file
-    headline          the metric that live progress, `plat status` and result.json show as success (a share, 0 to 1), or
-                      plain config -> its name
-    shown             label -> metric (a share, 0 to 1) that live progress, `plat runs` and `plat diff` show beside it
-    iterations        plain config (as in config.yaml) -> the number of iterations of the run, None if unknown
+    shown             label -> metric (a share, 0 to 1) that live progress, `plat runs` and `plat diff` show beside the
+                      headline
     reuses_process    True: training starts separate processes, and changes nothing in the process of the run. This
                       machine may then execute several runs in one process, one after another
     cost_keys         dotted config keys that a run's time depends on, the most important first: `plat plan` estimates
                       from earlier runs that agree in as many of them as possible
+    snapshots         None, or a module as `plat.trainer.script.snapshot`, which copies the `source_files` of runs when
+                      a sweep starts
     """
 
     name: str
     version: str
     config_type: type
-    load: Callable[[], Train]
     conf: str | None = None
     operational_keys: tuple[str, ...] = ()
-    legacy: Mapping[str, Any] = field(default_factory=dict)
-    validate: Callable[[Any], Any] = lambda config: config
-    resources: Callable[[Any], Resources | Mapping[str, Any]] = lambda config: {"threads": 1, "gpus": 0}
-    fingerprint: Callable[[Any], dict[str, Any]] = lambda config: {}
-    prepare: Callable[[Any], tuple[str, str] | None] | None = None
-    load_prepare: Callable[[], Callable[[Any, Path], None]] | None = None
-    load_evaluate: Callable[[], Callable[..., dict[str, Any]]] | None = None
+    legacy: Mapping[str, Any] = MappingProxyType({})
     preload: tuple[str, ...] = ()
     stall_after: float = 900.0
-    less_memory: Callable[[Any], Any | None] | None = None
-    load_check: Callable[[], Callable[[Any], None]] | None = None
-    needs: Callable[[Any], Sequence[Need]] | None = None
-    load_plan_note: Callable[[], Callable[[Any, Sequence[Any]], PlanNote | None]] | None = None
-    check_machine: Callable[[Any], None] | None = None
-    idle_keys: Callable[[Mapping[str, Any]], Mapping[str, str]] = lambda config: {}
     code: str | None = None
-    disk_bytes: Callable[[Any], int] | None = None
     metrics: tuple[str, ...] = ()
-    source_files: Callable[[Any], Mapping[str, str]] | None = None
-    snapshots: Any = None
-    doubts: Callable[[Any, int], Sequence[str]] | None = None
-    headline: str | Callable[[Mapping[str, Any]], str] = HEADLINE
-    shown: Mapping[str, str] = field(default_factory=dict)
-    iterations: Callable[[Mapping[str, Any]], int | None] = train_iterations
+    shown: Mapping[str, str] = MappingProxyType({})
     reuses_process: bool = False
     cost_keys: tuple[str, ...] = ("task.name", "model.name", "algorithm.name", "filter.name")
+    snapshots: Any = None
+
+    @abstractmethod
+    def train(self, config: Any, io: RunIO) -> Outcome:
+        """Train one run, from `io.restore()` if there is a checkpoint, and return how it ended."""
+
+    def validate(self, config: Any) -> Any:
+        """Return the config, or a normalised `dataclasses.replace` of it. Must be quick: it runs when a file is read.
+
+        Raises SpecError, of which `where` may name a dotted key, for combinations that cannot run.
+        """
+        return config
+
+    def resources(self, config: Any) -> Resources | Mapping[str, Any]:
+        """Return the needs of a run of this config, as Resources or a mapping of the same names."""
+        return {"threads": 1, "gpus": 0}
+
+    def fingerprint(self, config: Any) -> dict[str, Any]:
+        """Return extra facts that are part of the identity, e.g. the content of the base model."""
+        return {}
+
+    def source_files(self, config: Any) -> Mapping[str, str]:
+        """Return file name -> hash of the files that the config names, such as a script: a change makes new runs."""
+        return {}
+
+    def idle_keys(self, config: Mapping[str, Any]) -> Mapping[str, str]:
+        """Return dotted keys without effect in this config -> the reason. Overrides of these are ignored."""
+        return {}
+
+    def preparation(self, config: Any) -> tuple[str, str] | None:
+        """Return (key, title) of work that runs share, e.g. building a model, and that `prepare` does once per key."""
+        return None
+
+    def prepare(self, config: Any, cache: Path) -> None:
+        """Do the shared work, unless it is done: its result is kept at cache/<kind>/<key>."""
+        raise RunError(f"the trainer {self.name!r} names a preparation and has no `prepare`", where=self.name)
+
+    def evaluate(self, config: Any, state: State, cache: Path, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Evaluate a checkpoint for `plat eval`. Raises SpecError for unknown options."""
+        raise NotImplementedError
+
+    def less_memory(self, config: Any) -> Any | None:
+        """Return a config with other operational keys that needs less memory at once, for a run that had too little.
+
+        None if there is none.
+        """
+        return None
+
+    def check(self, config: Any) -> None:
+        """Raise SpecError for a config that cannot run. May take seconds: it is called before runs are submitted."""
+        return None
+
+    def check_machine(self, config: Any) -> None:
+        """Raise SpecError, quickly, for a config that this machine is too small for. A cluster checks its own nodes."""
+        return None
+
+    def needs(self, config: Any) -> Sequence[Need]:
+        """Return the servers, files and programs that a run needs beside this package, for `plat plan`."""
+        return ()
+
+    def doubts(self, config: Any, seeds: int) -> Sequence[str]:
+        """Return warnings about several runs for `plat plan`. `config` is the first run's, `seeds` their number."""
+        return ()
+
+    def plan_note(self, home: Any, runs: Sequence[Any]) -> PlanNote | None:
+        """Return what earlier runs of the home say about these runs, which are not done, for `plat plan`."""
+        return None
+
+    def disk_bytes(self, config: Any) -> int | float | None:
+        """Return the bytes that a run keeps on disk; None: they are estimated from earlier runs."""
+        return None
+
+    def headline(self, config: Mapping[str, Any]) -> str:
+        """Return the metric that live progress, `plat status` and result.json show as success (a share, 0 to 1)."""
+        return HEADLINE
+
+    def iterations(self, config: Mapping[str, Any]) -> int | None:
+        """Return the number of iterations of a run, None if unknown. By default, `train.iterations` of its config."""
+        train = config.get("train")
+        value = train.get("iterations") if isinstance(train, Mapping) else None
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def lazily(module: str, name: str) -> Callable[[], Any]:
-    """Return a function that imports a module and returns what it calls `name`: a `load` without heavy imports."""
-    return lambda: getattr(importlib.import_module(module), name)
+def has_own(trainer: Trainer, method: str) -> bool:
+    """Return True if the trainer's class has a method of its own under this name."""
+    return getattr(type(trainer), method) is not getattr(Trainer, method)
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Explain the import of `TrainerSpec`, which a plug-in for plat 0.4 has."""
+        if name != "TrainerSpec":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        importer = sys._getframe(1)
+        where = f"{importer.f_code.co_filename}:{importer.f_lineno}"
+        raise PluginError("this trainer is for plat 0.4: there is no TrainerSpec any more", where=where, fix=SUBCLASS)

@@ -2,36 +2,38 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
-import math
-from collections.abc import Callable, Iterable, Mapping
+import inspect
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, get_type_hints
 
 from plat.errors import PlatError, PluginError, SpecError, UnknownTrainer
 from plat.plugins.code_folders import check_beside, file_of, import_from
 from plat.plugins.loading import ALLOW_IMPORT, load_plugin, published
 from plat.suggest import nearest, suggest
 from plat.switches import is_on
-from plat.trainer.api import TrainerSpec
-from plat.user_code import definition_of, user_code
+from plat.trainer.annotations import fits
+from plat.trainer.api import SUBCLASS, Trainer
+from plat.user_code import position_of, user_code
 
 
-def find_trainer(name: str, folder: Path | None = None) -> TrainerSpec:
+def find_trainer(name: str, folder: Path | None = None) -> Trainer:
     """Return the trainer published under this name, or, if imports are allowed, the one at `module:ATTRIBUTE`.
 
     folder  the folder of the file that names it, in which the module may lie; None: where an earlier call looked
 
     Raises UnknownTrainer if there is none, or if imports are not allowed (`--allow-import`): planning another person's
     experiment file must not run code that is not installed as a plug-in. Raises PluginError if the trainer's code
-    cannot be imported, or its TrainerSpec is wrong. Raises SpecError if two folders have different modules of one name.
+    cannot be imported, or is no right subclass of Trainer. Raises SpecError if two folders have modules of one name.
     """
     if ":" in name:
         return _import_trainer(name, folder)
     trainers = published("plat.trainers")
     if name not in trainers:
         raise UnknownTrainer(f"unknown trainer {name!r}", fix=suggest(name, trainers, "one of"))
-    return _checked(load_plugin("plat.trainers", name), name)
+    return _made(load_plugin("plat.trainers", name), trainers[name].value)
 
 
 def default_trainer(keys: Iterable[str] = ()) -> str | None:
@@ -54,7 +56,7 @@ def shown_metrics(name: object) -> Mapping[str, str]:
         return {}
 
 
-def _import_trainer(place: str, folder: Path | None) -> TrainerSpec:
+def _import_trainer(place: str, folder: Path | None) -> Trainer:
     """Return a trainer that no installed package publishes: `package.module:ATTRIBUTE`."""
     name, _, attribute = place.partition(":")
     if not is_on(ALLOW_IMPORT):
@@ -77,85 +79,59 @@ def _import_trainer(place: str, folder: Path | None) -> TrainerSpec:
             error.where, error.fix = None, f"did you mean {near!r}? Or {hint}" if near else hint
         raise
     if not hasattr(module, attribute):
-        specs = [key for key, value in vars(module).items() if isinstance(value, TrainerSpec)]
+        specs = [key for key, value in vars(module).items() if isinstance(value, type) and issubclass(value, Trainer)]
         raise SpecError(
             f"{title}: the module {name!r} ({file_of(place) or 'without a file'}) has no {attribute!r}",
             fix=suggest(attribute, specs, "its trainers"),
         )
     if folder is not None:
         check_beside(name, folder)
-    return _checked(getattr(module, attribute), place)
+    return _made(getattr(module, attribute), place)
 
 
-def _checked(spec: Any, name: str) -> TrainerSpec:
-    if not isinstance(spec, TrainerSpec):
-        raise SpecError(f"{name!r} is a {type(spec).__name__}, not a TrainerSpec", fix="name a TrainerSpec")
-    if wrong := wrong_field(spec):
-        raise PluginError(
-            f"the TrainerSpec of {name!r} is wrong: {wrong}",
-            where=definition_of(spec.load) if callable(spec.load) else None,
-            fix="correct it; plat.trainer.api.TrainerSpec explains every field",
-        )
-    return spec
+def _made(found: Any, place: str) -> Trainer:
+    """Return the trainer of what `place` names. Raises PluginError if it is no right subclass of Trainer."""
+    if not (isinstance(found, type) and issubclass(found, Trainer)):
+        what = f"{place!r} is {found!r:.60}, not a subclass of Trainer"
+        raise PluginError(what, where=position_of(place), fix=SUBCLASS)
+    return _trainer_of(found)
 
 
-class Kind(NamedTuple):
-    """The type of a field in words, and a function that tests a value."""
-
-    words: str
-    holds: Callable[[Any], bool]
-
-
-def _is_time(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
-
-
-_TEXT = Kind("a text", lambda value: isinstance(value, str) and bool(value) and value.isprintable())
-_TEXTS = Kind(
-    'a tuple of texts, e.g. ("train.micro_batch",)',
-    lambda value: isinstance(value, tuple | list) and all(isinstance(item, str) for item in value),
-)
-_FUNCTION = Kind("a function", callable)
+@functools.cache
+def _trainer_of(kind: type[Trainer]) -> Trainer:
+    title = f"the trainer {kind.__module__}:{kind.__qualname__}"
+    where = position_of(f"{kind.__module__}:{kind.__qualname__}")
+    if missing := kind.__abstractmethods__:
+        raise PluginError(f"{title} has no method `{min(missing)}`", where=where, fix=SUBCLASS)
+    with user_code(f"{title} cannot be made"):
+        trainer = kind()
+    if wrong := wrong_attribute(trainer):
+        fix = "correct it; plat.trainer.api.Trainer explains every attribute and method"
+        raise PluginError(f"{title} is wrong: {wrong}", where=where, fix=fix)
+    return trainer
 
 
-def _or_none(kind: Kind) -> Kind:
-    return Kind(f"{kind.words} or None", lambda value: value is None or kind.holds(value))
+def wrong_attribute(trainer: Trainer) -> str:
+    """Return the first attribute that has not the type of its annotation in `Trainer`, in words; "" if there is none.
 
-
-FIELDS = {
-    **dict.fromkeys(("name", "version"), _TEXT),
-    **dict.fromkeys(("conf", "code"), _or_none(_TEXT)),
-    **dict.fromkeys(("operational_keys", "preload", "metrics", "cost_keys"), _TEXTS),
-    **dict.fromkeys(("load", "validate", "resources", "fingerprint", "idle_keys", "iterations"), _FUNCTION),
-    **dict.fromkeys(
-        (
-            "prepare",
-            "load_prepare",
-            "load_evaluate",
-            "less_memory",
-            "load_check",
-            "check_machine",
-            "disk_bytes",
-            "needs",
-            "load_plan_note",
-            "source_files",
-            "doubts",
-        ),
-        _or_none(_FUNCTION),
-    ),
-    "snapshots": _or_none(Kind("a module with `kept`", lambda value: callable(getattr(value, "kept", None)))),
-    "config_type": Kind("a dataclass", lambda value: isinstance(value, type)),
-    "reuses_process": Kind("True or False", lambda value: isinstance(value, bool)),
-    "headline": Kind("a text or a function", lambda value: _TEXT.holds(value) or callable(value)),
-    **dict.fromkeys(("legacy", "shown"), Kind("a dict of keys and values", lambda value: isinstance(value, Mapping))),
-    "stall_after": Kind("a number of seconds", _is_time),
-}
-
-
-def wrong_field(spec: Any) -> str:
-    """Return the first field with a wrong value, in words; "" if there is none."""
-    for name, kind in FIELDS.items():
-        value = getattr(spec, name)
-        if not kind.holds(value):
-            return f"{name} is {value!r:.60}, not {kind.words}"
+    A method must be one, and take the arguments that it has in `Trainer`.
+    """
+    for name, hint in get_type_hints(Trainer).items():
+        if not hasattr(trainer, name):
+            return f"{name} is missing"
+        if not fits(getattr(trainer, name), hint):
+            return f"{name} is {getattr(trainer, name)!r:.60}, not {Trainer.__annotations__[name]}"
+    for name, method in vars(Trainer).items():
+        if name.startswith("_") or not inspect.isfunction(method):
+            continue
+        own = getattr(trainer, name)
+        arguments = [*inspect.signature(method).parameters]
+        if not callable(own):
+            return f"{name} is {own!r:.60}, not a method: def {name}({', '.join(arguments)})"
+        try:
+            inspect.signature(own).bind(*arguments[1:])
+        except TypeError as error:
+            return f"{name} has other arguments than ({', '.join(arguments)}): {error}"
+        except ValueError:  # Python does not know them
+            pass
     return ""

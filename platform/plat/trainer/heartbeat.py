@@ -2,7 +2,7 @@
 
     beat()      call it in a loop of the trainer; it costs nothing until EVERY seconds have passed
 
-A run is ended as stalled when it neither logs nor beats for `TrainerSpec.stall_after` seconds. Only the loop beats, so
+A run is ended as stalled when it neither logs nor beats for `Trainer.stall_after` seconds. Only the loop beats, so
 a process that hangs does not.
 """
 

@@ -1,6 +1,6 @@
 """The resources that a run needs of the machine that executes it, as its trainer states them.
 
-`TrainerSpec.resources(config)` returns a `Resources` or a mapping of the same names. A scheduler's profile, and
+`Trainer.resources(config)` returns a `Resources` or a mapping of the same names. A scheduler's profile, and
 `cluster.KEY=VALUE` on the command line, can override them; neither changes a result.
 """
 
@@ -48,7 +48,7 @@ class Resources:
             negative = isinstance(value, int) and value < 0
             if not isinstance(value, types[name]) or isinstance(value, bool) or negative:
                 wanted = "a text" if types[name] is str else "a whole number of at least 0"
-                raise SpecError(f"the resource {name} must be {wanted}, not {value!r}", fix="see TrainerSpec.resources")
+                raise SpecError(f"the resource {name} must be {wanted}, not {value!r}", fix="see Trainer.resources")
         return cls(**stated)
 
     def as_dict(self) -> dict[str, Any]:

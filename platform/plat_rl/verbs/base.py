@@ -128,7 +128,7 @@ def verify(
     from plat.spec.expansion.experiment import build_run, config_object
     from plat_rl.embedded.base_model.base_record import SHIPPED, records_in, shipped_base
     from plat_rl.embedded.base_model.builds import AS_GOOD, verify_all
-    from plat_rl.embedded.spec import SPEC
+    from plat_rl.embedded.spec import EmbeddedTrainer
 
     if arguments:
         records = []
@@ -144,7 +144,7 @@ def verify(
     if not records:
         raise SpecError("no base model is shipped with this version", fix="`plat base list` shows those built here")
     runs = [build_run([f"task={task}", f"eval.heldout={instances}"]) for task in records[0].recipe["tasks"]]
-    configs = [config_object(run, SPEC) for run in runs]
+    configs = [config_object(run, EmbeddedTrainer()) for run in runs]
     tell(f"building {counted(len(records), 'base model')} again; about a minute each")
     results = verify_all(records, configs, margin, jobs or usable_cores(), tell, out)
     good = all(task.verdict == AS_GOOD for result in results for task in result.tasks)

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib.util import find_spec
 from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
 from plat.errors import SpecError
 from plat.extras import require_extra
 from plat.processes.cores import usable_cores
-from plat.trainer.api import Need, TrainerSpec, lazily
+from plat.trainer.api import Need, Outcome, RunIO, State
 from plat.trainer.resources import Resources
 from plat_envs.hub_cache import model_need
 from plat_rl.embedded.base_model.base_record import base_identity
-from plat_rl.embedded.spec import LEGACY, load_prepare, prepare, task_identity
+from plat_rl.embedded.spec import LEGACY, PolicyTrainer, task_identity
 from plat_rl.environments import as_need, environment_of, needs_of_task
 from plat_rl.metric_names import VERL_METRICS
 from plat_rl.run_config import BaseConfig, ShapeConfig
-from plat_rl.validation import check_iteration, check_stand_in, idle_keys
+from plat_rl.validation import check_iteration, check_stand_in
 from plat_rl.verl.settings.models import (
     checkpoint_bytes,
     host_gigabytes,
@@ -39,25 +41,6 @@ SMALLEST, ABLE = ShapeConfig(layers=1, width=32, heads=2, kv_heads=2, ffn=64), B
 
 # Keys that only the embedded trainer honours; their value in LEGACY switches them off.
 EMBEDDED_ONLY = ("task.reward_noise", "train.precheck", "eval.trajectories", "eval.reasoning_swap", "gradient.halves")
-
-
-def validate(config: VerlRunConfig) -> VerlRunConfig:
-    """Check that the config can run, and return it. Raises SpecError that names the key to change.
-
-    A stand-in with `scale=smoke` and a base model too little trained to answer in a valid format gets another
-    `model.shape` and `model.base`: those of the smallest base model that travels with plat.
-    """
-    require_extra("verl", "the trainer verl", "trainer")
-    environment_of(config)
-    if is_stand_in(config):
-        check_stand_in(config)
-    elif config.model.path is None:
-        paper_model(config)
-    check_iteration(config)
-    _check_keys(config)
-    _check_engines(config)
-    workers(config)
-    return _with_a_base_that_can_act(config)
 
 
 def _with_a_base_that_can_act(config: VerlRunConfig) -> VerlRunConfig:
@@ -98,84 +81,100 @@ def _check_engines(config: VerlRunConfig) -> None:
         )
 
 
-def _resources(config: VerlRunConfig) -> Resources:
-    count = workers(config)
-    if config.device == "cpu":
-        return Resources(threads=config.threads * count, nodes=config.verl.nodes)
-    return Resources(
-        threads=CPUS_OF_A_WORKER * count + CPUS_BESIDE,
-        gpus=count,
-        memory_mb=host_gigabytes(config) * 1024,
-        minutes=minutes(config),
-        nodes=config.verl.nodes,
-    )
+class VerlTrainer(PolicyTrainer):
+    """Trains with verl's workers, on one machine or several."""
 
+    name = "verl"
+    version = "1.0"
+    config_type = VerlRunConfig
+    operational_keys = ("verl.tokens_per_gpu", "verl.gpu_memory", "verl.offload", "model.paper_name")
+    metrics = VERL_METRICS
+    stall_after = 3600.0  # saving a large model, or starting it on many GPUs, takes long
+    disk_bytes = staticmethod(checkpoint_bytes)
+    cost_keys = ("model.name", "verl.workers", "task.name", "algorithm.name", "filter.name")
 
-def _check_machine(config: VerlRunConfig) -> None:
-    """Raise SpecError if the rollout engine is not installed, or if there are more training processes than cores.
+    def train(self, config: VerlRunConfig, io: RunIO) -> Outcome:
+        from plat_rl.verl.train import train
 
-    On the CPU, training processes that share a core would wait for each other.
-    """
-    engine = rollout_engine(config)
-    if engine != "hf" and find_spec(engine) is None:
-        raise SpecError(
-            f"the rollout engine {engine} is not installed",
-            where="verl.rollout",
-            fix=f"pip install {engine}, or verl.rollout=hf, which is slower and needs nothing more",
+        return train(config, io)
+
+    def validate(self, config: VerlRunConfig) -> VerlRunConfig:
+        """Check that the config can run, and return it. Raises SpecError that names the key to change.
+
+        A stand-in with `scale=smoke` and a base model too little trained to answer in a valid format gets another
+        `model.shape` and `model.base`: those of the smallest base model that travels with plat.
+        """
+        require_extra("verl", "the trainer verl", "trainer")
+        environment_of(config)
+        if is_stand_in(config):
+            check_stand_in(config)
+        elif config.model.path is None:
+            paper_model(config)
+        check_iteration(config)
+        _check_keys(config)
+        _check_engines(config)
+        workers(config)
+        return _with_a_base_that_can_act(config)
+
+    def resources(self, config: VerlRunConfig) -> Resources:
+        count = workers(config)
+        if config.device == "cpu":
+            return Resources(threads=config.threads * count, nodes=config.verl.nodes)
+        return Resources(
+            threads=CPUS_OF_A_WORKER * count + CPUS_BESIDE,
+            gpus=count,
+            memory_mb=host_gigabytes(config) * 1024,
+            minutes=minutes(config),
+            nodes=config.verl.nodes,
         )
-    count, cores = workers(config), usable_cores()
-    if config.device == "cpu" and count > cores:
-        raise SpecError(
-            f"{count} training processes on the CPU need a core each, and this machine has {cores}",
-            where="verl.workers",
-            fix=f"verl.workers={cores}, or a larger machine (--on slurm, --on ray)",
-        )
 
+    def fingerprint(self, config: VerlRunConfig) -> dict[str, Any]:
+        """Return what else determines a run's results: its base model, and the environment's version and data."""
+        local = is_stand_in(config) or config.model.path is not None
+        base = base_identity(config.model) if local else {"hub": paper_model(config).hub}
+        return {"base": base, **task_identity(config)}
 
-def _fingerprint(config: VerlRunConfig) -> dict[str, Any]:
-    """Return what else determines a run's results: its base model, and the environment's version and data."""
-    local = is_stand_in(config) or config.model.path is not None
-    base = base_identity(config.model) if local else {"hub": paper_model(config).hub}
-    return {"base": base, **task_identity(config)}
+    def preparation(self, config: VerlRunConfig) -> tuple[str, str] | None:
+        return super().preparation(config) if is_stand_in(config) else None
 
+    def evaluate(self, config: VerlRunConfig, state: State, cache: Path, options: Mapping[str, Any]) -> dict[str, Any]:
+        from plat_rl.verl.rollouts.evaluation import evaluate_checkpoint
 
-def _needs(config: VerlRunConfig) -> list[Need]:
-    """Return the paper's checkpoint, if the run starts from it, and what the task needs."""
-    if is_stand_in(config) or config.model.path is not None:
-        return needs_of_task(config)
-    model = paper_model(config)
-    return [as_need(model_need(model.hub, BYTES_OF_A_WEIGHT * model.size.billions)), *needs_of_task(config)]
+        return evaluate_checkpoint(config, state, cache, options)
 
+    def check(self, config: VerlRunConfig) -> None:
+        from plat_rl.verl.settings.composition import check_config
 
-def _less_memory(config: VerlRunConfig) -> VerlRunConfig | None:
-    """Return the config with half the tokens in a micro-batch, whose sum is unchanged; None below 1024 tokens."""
-    tokens = config.verl.tokens_per_gpu // 2
-    return None if tokens < 1024 else replace(config, verl=replace(config.verl, tokens_per_gpu=tokens))
+        check_config(config)
 
+    def check_machine(self, config: VerlRunConfig) -> None:
+        """Raise SpecError if the rollout engine is not installed, or if there are more training processes than cores.
 
-SPEC = TrainerSpec(
-    name="verl",
-    version="1.0",
-    config_type=VerlRunConfig,
-    load=lazily("plat_rl.verl.train", "train"),
-    conf="plat_rl.conf",
-    legacy=LEGACY,
-    operational_keys=("verl.tokens_per_gpu", "verl.gpu_memory", "verl.offload", "model.paper_name"),
-    validate=validate,
-    resources=_resources,
-    fingerprint=_fingerprint,
-    prepare=lambda config: prepare(config) if is_stand_in(config) else None,
-    load_prepare=load_prepare,
-    load_evaluate=lazily("plat_rl.verl.rollouts.evaluation", "evaluate_checkpoint"),
-    stall_after=3600.0,  # saving a large model, or starting it on many GPUs, takes long
-    less_memory=_less_memory,
-    idle_keys=idle_keys,
-    metrics=VERL_METRICS,
-    load_plan_note=lazily("plat_rl.precheck", "plan_note"),
-    shown={"retrieval": "mi/first_turn/retrieval_acc"},
-    load_check=lazily("plat_rl.verl.settings.composition", "check_config"),
-    needs=_needs,
-    check_machine=_check_machine,
-    disk_bytes=checkpoint_bytes,
-    cost_keys=("model.name", "verl.workers", "task.name", "algorithm.name", "filter.name"),
-)
+        On the CPU, training processes that share a core would wait for each other.
+        """
+        engine = rollout_engine(config)
+        if engine != "hf" and find_spec(engine) is None:
+            raise SpecError(
+                f"the rollout engine {engine} is not installed",
+                where="verl.rollout",
+                fix=f"pip install {engine}, or verl.rollout=hf, which is slower and needs nothing more",
+            )
+        count, cores = workers(config), usable_cores()
+        if config.device == "cpu" and count > cores:
+            raise SpecError(
+                f"{count} training processes on the CPU need a core each, and this machine has {cores}",
+                where="verl.workers",
+                fix=f"verl.workers={cores}, or a larger machine (--on slurm, --on ray)",
+            )
+
+    def needs(self, config: VerlRunConfig) -> list[Need]:
+        """Return the paper's checkpoint, if the run starts from it, and what the task needs."""
+        if is_stand_in(config) or config.model.path is not None:
+            return needs_of_task(config)
+        model = paper_model(config)
+        return [as_need(model_need(model.hub, BYTES_OF_A_WEIGHT * model.size.billions)), *needs_of_task(config)]
+
+    def less_memory(self, config: VerlRunConfig) -> VerlRunConfig | None:
+        """Return the config with half the tokens in a micro-batch, whose sum is unchanged; None below 1024 tokens."""
+        tokens = config.verl.tokens_per_gpu // 2
+        return None if tokens < 1024 else replace(config, verl=replace(config.verl, tokens_per_gpu=tokens))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from plat.errors import SpecError
-from plat.trainer.api import Outcome, RunIO, State, TrainerSpec
+from plat.trainer.api import Outcome, RunIO, State, Trainer
 
 
 @dataclass
@@ -29,12 +29,6 @@ class ToyConfig:
     climb: Climb = field(default_factory=Climb)
 
 
-def validate(config: ToyConfig) -> ToyConfig:
-    if config.policy not in ("climber", "wild"):
-        raise SpecError(f"unknown policy {config.policy!r}", where="policy", fix="one of: climber, wild")
-    return config
-
-
 def success(chance: float, config: ToyConfig, split: str, first: int, rng: random.Random) -> float:
     """Share of games won by a player who bisects with this chance and guesses wildly otherwise."""
     from plat_envs.api import find_environment
@@ -53,46 +47,49 @@ def success(chance: float, config: ToyConfig, split: str, first: int, rng: rando
     return won / config.climb.games
 
 
-def train(config: ToyConfig, io: RunIO) -> Outcome:
-    """Climb, from the newest checkpoint if there is one."""
-    rng, chance, done = random.Random(config.seed), 0.0, -1
-    restored = io.restore()
-    if restored is not None:
-        done, state = restored
-        chance = state.meta["chance"]
-        rng.setstate(_tuples(state.meta["random"]))
-    for step in range(done + 1, config.climb.iterations + 1):
-        if step and config.policy == "climber":
-            proposal = min(1.0, max(0.0, chance + rng.uniform(-0.1, 1) * config.climb.stride))
-            base = step * config.climb.games
-            better = success(proposal, config, "train", base, rng) >= success(chance, config, "train", base, rng)
-            chance = proposal if better else chance
-        held = success(chance, config, "validation", 0, random.Random(1))
-        io.log(step, {"val/games_won": held, "toy/chance": chance})
-        if step % config.climb.checkpoint_every == 0:
-            io.save(step, State(tensors={}, meta={"chance": chance, "random": rng.getstate()}))
-        if io.should_stop() and step < config.climb.iterations:
-            io.save(step, State(tensors={}, meta={"chance": chance, "random": rng.getstate()}))
-            return Outcome("interrupted")
-    return Outcome("finished", {"chance": chance})
-
-
 def _tuples(value: Any) -> Any:
     """Random states are nested tuples; JSON gives them back as lists."""
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
-def load() -> Callable[[ToyConfig, RunIO], Outcome]:
-    return train
+class HillClimber(Trainer):
+    """Climbs on the chance to bisect, in a few games at a time."""
 
+    name = "toy_hill_climber"
+    version = "1.0.0"
+    config_type = ToyConfig
+    cost_keys = ("climb.games", "policy")
 
-SPEC = TrainerSpec(
-    name="toy_hill_climber",
-    version="1.0.0",
-    config_type=ToyConfig,
-    load=load,
-    validate=validate,
-    iterations=lambda config: config["climb"]["iterations"],
-    cost_keys=("climb.games", "policy"),
-    headline="val/games_won",
-)
+    def train(self, config: ToyConfig, io: RunIO) -> Outcome:
+        """Climb, from the newest checkpoint if there is one."""
+        rng, chance, done = random.Random(config.seed), 0.0, -1
+        restored = io.restore()
+        if restored is not None:
+            done, state = restored
+            chance = state.meta["chance"]
+            rng.setstate(_tuples(state.meta["random"]))
+        for step in range(done + 1, config.climb.iterations + 1):
+            if step and config.policy == "climber":
+                proposal = min(1.0, max(0.0, chance + rng.uniform(-0.1, 1) * config.climb.stride))
+                base = step * config.climb.games
+                better = success(proposal, config, "train", base, rng) >= success(chance, config, "train", base, rng)
+                chance = proposal if better else chance
+            held = success(chance, config, "validation", 0, random.Random(1))
+            io.log(step, {"val/games_won": held, "toy/chance": chance})
+            if step % config.climb.checkpoint_every == 0:
+                io.save(step, State(tensors={}, meta={"chance": chance, "random": rng.getstate()}))
+            if io.should_stop() and step < config.climb.iterations:
+                io.save(step, State(tensors={}, meta={"chance": chance, "random": rng.getstate()}))
+                return Outcome("interrupted")
+        return Outcome("finished", {"chance": chance})
+
+    def validate(self, config: ToyConfig) -> ToyConfig:
+        if config.policy not in ("climber", "wild"):
+            raise SpecError(f"unknown policy {config.policy!r}", where="policy", fix="one of: climber, wild")
+        return config
+
+    def headline(self, config: Mapping[str, Any]) -> str:
+        return "val/games_won"
+
+    def iterations(self, config: Mapping[str, Any]) -> int:
+        return int(config["climb"]["iterations"])

@@ -21,7 +21,7 @@ LINES = (
     "io.log(1, {'val/success': beside_helper.value(config.seed)})",
 )
 HELPER = "def value(seed):\n    return seed / 4\n"
-FILE = "title: Own\nbase: {{trainer: '{module}:SPEC'}}\nmatrix: {{seed: [0, 1]}}\n"
+FILE = "title: Own\nbase: {{trainer: '{module}:Own'}}\nmatrix: {{seed: [0, 1]}}\n"
 
 
 def project(folder: Path, module: str = "beside_own_trainer", name: str = "own.yaml") -> Path:
@@ -83,13 +83,13 @@ def test_two_folders_with_different_modules_of_one_name_need_two_commands(proces
 def test_a_run_and_options_find_the_module_in_the_working_directory(plat, tmp_path, monkeypatch):
     monkeypatch.chdir(project(tmp_path / "mine", "beside_typed").parent)
     for asked in (
-        ("options", "seed", "--trainer", "beside_typed:SPEC"),
-        ("run", "trainer=beside_typed:SPEC", "nonsense=1"),
+        ("options", "seed", "--trainer", "beside_typed:Own"),
+        ("run", "trainer=beside_typed:Own", "nonsense=1"),
     ):
         code, _, err = plat(*asked)
         assert code == 2 and "add --allow-import" in err
-    assert plat("options", "seed", "--trainer", "beside_typed:SPEC", "--allow-import")[0] == 0
-    code, _, err = plat("run", "trainer=beside_typed:SPEC", "nonsense=1", "--allow-import")
+    assert plat("options", "seed", "--trainer", "beside_typed:Own", "--allow-import")[0] == 0
+    code, _, err = plat("run", "trainer=beside_typed:Own", "nonsense=1", "--allow-import")
     assert code == 2 and "nonsense" in err
 
 

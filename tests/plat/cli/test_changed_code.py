@@ -11,25 +11,26 @@ import pytest
 
 TRAINER = """
 from dataclasses import dataclass
-from plat.trainer.api import Outcome, TrainerSpec
+from plat.trainer.api import Outcome, Trainer
 import helper
 
 @dataclass
 class Config:
-    trainer: str = "own_trainer:SPEC"
+    trainer: str = "own_trainer:Own"
     seed: int = 0
     wait: str = ""
 
-def train(config, io):
-    if config.wait:
-        open(config.wait, "a").write("x")
-    io.log(1, {"val/success": helper.value(config.seed)})
-    return Outcome("finished")
+class Own(Trainer):
+    name, version, config_type = "own", "1.0", Config
 
-SPEC = TrainerSpec("own", "1.0", Config, lambda: train)
+    def train(self, config, io):
+        if config.wait:
+            open(config.wait, "a").write("x")
+        io.log(1, {"val/success": helper.value(config.seed)})
+        return Outcome("finished")
 """
 HELPER = "def value(seed):\n    return seed / 4\n"
-FILE = "title: Own\nbase: {trainer: 'own_trainer:SPEC'}\nmatrix: {seed: [0, 1]}\n"
+FILE = "title: Own\nbase: {trainer: 'own_trainer:Own'}\nmatrix: {seed: [0, 1]}\n"
 
 
 @pytest.fixture
@@ -51,8 +52,8 @@ def test_runs_of_another_version_of_the_trainer_are_counted_and_not_shown(plat, 
     assert "are here from" not in plat("report", "own.yaml").stdout
     (tmp_path / "own_trainer.py").write_text(TRAINER.replace('"1.0"', '"1.1"'))
     report = plat("report", "own.yaml", "--out", "page")
-    assert "2 runs of these configs are here from own_trainer:SPEC 1.0, but 1.1 is installed" in report.stdout
-    assert "are here from own_trainer:SPEC 1.0" in (tmp_path / "page" / "report.html").read_text()
+    assert "2 runs of these configs are here from own_trainer:Own 1.0, but 1.1 is installed" in report.stdout
+    assert "are here from own_trainer:Own 1.0" in (tmp_path / "page" / "report.html").read_text()
 
 
 def test_a_changed_file_makes_new_runs_and_is_named_with_the_way_to_keep_the_earlier(plat, tmp_path):
@@ -70,13 +71,13 @@ def test_a_changed_file_makes_new_runs_and_is_named_with_the_way_to_keep_the_ear
     code = planned.stderr.partition('code="')[2].partition('"')[0]
     assert len(code) == 16
 
-    named = TRAINER.replace("lambda: train)", f'lambda: train, code="{code}")')
+    named = TRAINER.replace('1.0", Config', f'1.0", Config\n    code = "{code}"')
     (tmp_path / "own_trainer.py").write_text(named)
     kept = plat("plan", "own.yaml")
     assert "Nothing to do" in kept.stdout
     assert kept.stderr == (
         "note: helper.py, own_trainer.py changed since 2 runs were made; "
-        "the results stay valid, because the TrainerSpec names the code and this name is unchanged\n"
+        "the results stay valid, because the trainer names the code and this name is unchanged\n"
     )
     (tmp_path / "own_trainer.py").write_text(named.replace('"1.0"', '"1.1"'))
     raised = plat("plan", "own.yaml")
@@ -87,7 +88,7 @@ def test_a_changed_file_makes_new_runs_and_is_named_with_the_way_to_keep_the_ear
     assert "Nothing to do" in plat("plan", "own.yaml").stdout, "the code is as it was"
 
     (tmp_path / "helper.py").write_text(HELPER.replace("/ 4", "/ 8"))
-    single = plat("run", "trainer=own_trainer:SPEC", "seed=0")
+    single = plat("run", "trainer=own_trainer:Own", "seed=0")
     assert single.returncode == 0 and "note: helper.py changed since 1 run of these configs" in single.stderr
 
 

@@ -25,7 +25,7 @@ from plat.store.run_directory.creation import create
 
 TEXT = """
 title: A title of some length, so that it has to be wrapped somewhere on a narrow terminal
-base: {trainer: 'plat_toy:SPEC', train.iterations: 4}
+base: {trainer: 'plat_toy:Toy', train.iterations: 4}
 matrix:
   train.checkpoint_every: [2, 100000001]
   mischief: [none, error]
@@ -34,7 +34,7 @@ matrix:
 """
 SEARCH = """
 title: A search
-base: {trainer: 'plat_toy:SPEC', train.iterations: 4}
+base: {trainer: 'plat_toy:Toy', train.iterations: 4}
 space: {at: {int: [10, 50]}}
 objectives: [{maximize: success}]
 trials: 1
@@ -45,7 +45,7 @@ COMMANDS = {
     "plan": (["{file}", "-v"], True),
     "sweep": (["{file}", "--dry-run"], False),
     "tune": (["{search}"], False),
-    "run": (["trainer=plat_toy:SPEC", "seed=77"], False),
+    "run": (["trainer=plat_toy:Toy", "seed=77"], False),
     "eval": (["{done}"], False),
     "status": (["{file}"], True),
     "watch": (["{file}"], False),

@@ -90,17 +90,17 @@ def test_a_lone_surrogate_in_what_a_trainer_raises_or_returns(tmp_path, plat, sp
     """It is kept spelled out, or refused, so that every file of the run can be read and stored."""
     (tmp_path / "own_trainer.py").write_text(
         "from dataclasses import dataclass\n"
-        "from plat.trainer.api import Outcome, TrainerSpec\n"
+        "from plat.trainer.api import Outcome, Trainer\n"
         "@dataclass\n"
         "class Config:\n    trainer: str = ''\n    seed: int = 0\n"
-        "def train(config, io):\n"
-        "    if config.seed:\n        return Outcome('finished', {'a': 'x\\ud800'})\n"
-        "    raise ValueError('x\\ud800')\n"
-        "SPEC = TrainerSpec('own', '1', Config, lambda: train)\n"
+        "class Own(Trainer):\n    name, version, config_type = 'own', '1', Config\n"
+        "    def train(self, config, io):\n"
+        "        if config.seed:\n            return Outcome('finished', {'a': 'x\\ud800'})\n"
+        "        raise ValueError('x\\ud800')\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    file = spec("title: t\nbase: {trainer: 'own_trainer:SPEC'}\nmatrix: {seed: [0, 1]}\n")
+    file = spec("title: t\nbase: {trainer: 'own_trainer:Own'}\nmatrix: {seed: [0, 1]}\n")
     code, out, err = plat("sweep", file)
     assert code == 3 and "a mistake in plat" not in err and "x\\ud800" in out + err
     outcomes = [json.loads(path.read_text()) for path in home.glob("runs/*/*/attempts/001/outcome.json")]
@@ -114,8 +114,8 @@ def test_a_lone_surrogate_in_what_a_trainer_raises_or_returns(tmp_path, plat, sp
     [
         ("iterations", {"plan": 2, "sweep": 2}),
         ("disk_bytes", {"plan": 2}),
-        ("load", {"sweep": 3}),
-        ("load_check", {"plan": 2}),
+        ("needs", {"plan": 2}),
+        ("plan_note", {"plan": 2}),
     ],
 )
 def test_a_function_of_a_trainer_that_fails_is_named_with_its_line(
@@ -124,18 +124,16 @@ def test_a_function_of_a_trainer_that_fails_is_named_with_its_line(
     module = f"sick_{field}_{len(value)}"
     source = tmp_path / f"{module}.py"
     source.write_text(
-        "import dataclasses, plat_toy\n"
-        f"def wrong(*config):\n    return {value}\n"
-        f"SPEC = dataclasses.replace(plat_toy.SPEC, {field}=wrong)\n"
+        f"import plat_toy\nclass Sick(plat_toy.Toy):\n    def {field}(*arguments):\n        return {value}\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.path.dirname(plat_toy.__file__)}")
-    file = spec(f"title: t\nbase: {{trainer: '{module}:SPEC'}}\nmatrix: {{seed: [0]}}\n")
+    file = spec(f"title: t\nbase: {{trainer: '{module}:Sick'}}\nmatrix: {{seed: [0]}}\n")
     for verb, expected in codes.items():
         code, out, err = plat(verb, file)
         said = out + err
         assert code == expected and "a mistake in plat" not in said and f"`{field}` of the trainer 'toy'" in said
-        assert f"{source}:{3 if '/' in value else 2}" in "".join(said.split())
+        assert f"{source}:{4 if '/' in value else 3}" in "".join(said.split())
 
 
 @pytest.mark.parametrize("verb", ["sweep", "status", "report", "doctor"])

@@ -14,7 +14,7 @@ from plat.store.run_directory.numerics import VARIABLES, numerics, numerics_in_w
 LINE = "io.log(1, {'val/success': 0.5, 'optimize': float(sys.flags.optimize)})"
 FILE = """
 title: Own
-base: {trainer: 'own_trainer:SPEC'}
+base: {trainer: 'own_trainer:Own'}
 matrix: {seed: [0, 1]}
 """
 

@@ -161,7 +161,7 @@ def test_a_closed_pipe_is_silent(spec):
     assert done.stdout.count("\n") == 1 and said == []
 
 
-UNPUBLISHED = "title: A test\nbase: {trainer: 'plat_toy:SPEC'}\nmatrix:\n  seed: [0]\n"
+UNPUBLISHED = "title: A test\nbase: {trainer: 'plat_toy:Toy'}\nmatrix:\n  seed: [0]\n"
 
 
 @pytest.mark.parametrize("verb", ["plan", "sweep", "status", "retry", "report", "claims", "sync"])
@@ -183,10 +183,10 @@ def test_permission_to_import_is_for_one_call(plat, spec, home, monkeypatch):
 
 @pytest.mark.parametrize("verb", ["plan", "sweep", "run"])
 def test_a_trainer_is_asked_before_anything_runs(plat, spec, home, toy_paper, monkeypatch, verb):
-    """What a trainer's `load_check` refuses is refused by every verb that would run it."""
+    """What a trainer's `check` refuses is refused by every verb that would run it."""
     monkeypatch.syspath_prepend(str(toy_paper))
-    overrides = ["trainer=plat_toy:SPEC", "mischief=unfit"]
-    text = "title: A test\nbase: {trainer: 'plat_toy:SPEC', mischief: unfit}\nmatrix:\n  seed: [0]\n"
+    overrides = ["trainer=plat_toy:Toy", "mischief=unfit"]
+    text = "title: A test\nbase: {trainer: 'plat_toy:Toy', mischief: unfit}\nmatrix:\n  seed: [0]\n"
     code, _, err = plat(verb, *(overrides if verb == "run" else [spec(text)]))
     assert code == 2 and "the toy cannot do this" in err and "fix: mischief=none" in err
     assert not home.exists()
@@ -206,19 +206,19 @@ def test_a_trainers_check_is_asked_once_for_what_it_reads(spec, toy_paper, monke
     import plat_toy
 
     asked = []
-    monkeypatch.setattr(plat_toy, "check", lambda config: asked.append(config.mischief))
-    text = "title: A test\nbase: {trainer: 'plat_toy:SPEC'}\nmatrix: {mischief: [none, slow], seed: range(20)}\n"
+    monkeypatch.setattr(plat_toy.Toy, "check", lambda self, config: asked.append(config.mischief))
+    text = "title: A test\nbase: {trainer: 'plat_toy:Toy'}\nmatrix: {mischief: [none, slow], seed: range(20)}\n"
     (experiment,) = load_experiments([spec(text)], [])
     check_runs(experiment.runs)
     assert sorted(asked) == ["none", "slow"]
 
 
-HUGE = "title: A test\nbase: {trainer: 'plat_toy:SPEC', mischief: huge}\nmatrix:\n  seed: [0]\n"
+HUGE = "title: A test\nbase: {trainer: 'plat_toy:Toy', mischief: huge}\nmatrix:\n  seed: [0]\n"
 
 
 def test_what_this_machine_is_too_small_for_is_refused_here_alone(plat, spec, home, toy_paper, monkeypatch):
     monkeypatch.syspath_prepend(str(toy_paper))
-    for command in (["run", "trainer=plat_toy:SPEC", "mischief=huge"], ["sweep", spec(HUGE)]):
+    for command in (["run", "trainer=plat_toy:Toy", "mischief=huge"], ["sweep", spec(HUGE)]):
         code, _, err = plat(*command)
         assert code == 2 and "the toy has no room here" in err and "fix: mischief=none" in err
     code, out, err = plat("plan", spec(HUGE))
@@ -316,6 +316,6 @@ def test_a_switch_that_is_neither_on_nor_off_is_refused_before_anything_is_made(
     plat, spec, home, monkeypatch, name, verb
 ):
     monkeypatch.setenv(name, "banana")
-    code, _, err = plat(verb, spec("title: t\nbase: {trainer: 'plat_toy:SPEC'}\nmatrix: {seed: [0]}\n"))
+    code, _, err = plat(verb, spec("title: t\nbase: {trainer: 'plat_toy:Toy'}\nmatrix: {seed: [0]}\n"))
     assert code == 2 and not home.exists()
     assert f"{name} is 'banana', which is neither on nor off" in err and "set it to 1, or to 0" in err

@@ -12,7 +12,7 @@ from cli_files import GUESSING
 from plat.store.disk.durable import to_checked_json
 from plat.store.run_directory import lease
 
-TOY = "title: A test\nbase: {{trainer: 'plat_toy:SPEC'}}\nmatrix:\n  seed: {}\n"
+TOY = "title: A test\nbase: {{trainer: 'plat_toy:Toy'}}\nmatrix:\n  seed: {}\n"
 
 
 def test_rm_names_what_it_would_remove_and_needs_a_yes(plat, executed):

@@ -52,7 +52,7 @@ def test_runs_are_chosen_by_config_keys_that_no_axis_varies(plat, three, spec):
     assert plat("runs", "--where", "train.iterations>1000") == (0, "no run fits\n", "")
     rows = table_of(plat, "--columns", "seed,train.iterations", "--sort", "train.iterations")
     assert {row["train.iterations"] for row in rows} == {"6"}
-    planned = spec("title: t\nbase: {trainer: 'plat_toy:SPEC', recipe: soup}\nmatrix: {seed: [7]}\n", "planned.yaml")
+    planned = spec("title: t\nbase: {trainer: 'plat_toy:Toy', recipe: soup}\nmatrix: {seed: [7]}\n", "planned.yaml")
     assert len(table_of(plat, planned, "--where", "recipe=soup")) == 1, "a run without a directory has a config, too"
 
 
@@ -68,7 +68,7 @@ def test_a_state_that_no_run_has_now_is_no_mistake(plat, three):
 
 
 def test_runs_that_no_home_has_yet(plat, spec, home):
-    text = "title: A test\nbase: {trainer: 'plat_toy:SPEC'}\nmatrix:\n  seed: [0, 1]\n"
+    text = "title: A test\nbase: {trainer: 'plat_toy:Toy'}\nmatrix:\n  seed: [0, 1]\n"
     rows = table_of(plat, spec(text))
     assert [row["state"] for row in rows] == ["missing", "missing"] and not home.exists()
     assert plat("runs")[1].startswith("no runs in")

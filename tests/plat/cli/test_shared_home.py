@@ -24,13 +24,13 @@ TOY = Path(__file__).parents[2] / "toy"
 GROUP, FIRST, SECOND = 61000, 61001, 61002
 WALKS = """\
 title: Random walks
-base: {trainer: "plat_toy:SPEC"}
+base: {trainer: "plat_toy:Toy"}
 matrix: {train.iterations: [4, 5], seed: [0, 1]}
 report: [{builder: metric_table, metrics: [success], rows: train.iterations, columns: seed}]
 """
 SEARCH = """\
 title: A toy search
-base: {trainer: "plat_toy:SPEC"}
+base: {trainer: "plat_toy:Toy"}
 space: {train.iterations: {int: [3, 8]}}
 objectives: [{maximize: success, of: best}]
 sampler: random

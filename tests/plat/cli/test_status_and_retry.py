@@ -38,7 +38,7 @@ def test_why_shows_what_a_run_has_left_behind(plat, executed):
 
 
 def test_how_to_mend_a_failure_is_said_wherever_it_is_shown(plat, home):
-    code, _, err = plat("run", "trainer=plat_toy:SPEC", "recipe=broken")
+    code, _, err = plat("run", "trainer=plat_toy:Toy", "recipe=broken")
     assert code == 3 and "fix: choose another" in " ".join(err.split())
     (run,) = home.glob("runs/*/*")
     for verb in (["status"], ["status", "--json"], ["why", run.name]):
@@ -161,9 +161,9 @@ def test_status_shows_its_runs_and_folds_many(plat, spec, home, toy, monkeypatch
 def test_status_calls_a_run_preparing_while_what_it_needs_is_made(plat, spec, home):
     from plat.store.coordination.preparations import announced
 
-    path = spec("title: A test\nmatrix:\n  variant: {a: {trainer: 'plat_toy:SPEC', recipe: r}}\n  seed: [0, 1]\n")
+    path = spec("title: A test\nmatrix:\n  variant: {a: {trainer: 'plat_toy:Toy', recipe: r}}\n  seed: [0, 1]\n")
     place = Home(home).create()
-    with announced(place, "prepare:plat_toy:SPEC:r", "recipe r"):
+    with announced(place, "prepare:plat_toy:Toy:r", "recipe r"):
         code, out, _ = plat("status", path)
         assert code == 0 and "2 preparing of 2" in out and "preparing recipe r, for" in out
         states = [run["state"] for run in json.loads(plat("status", path, "--json")[1])["runs"]]
@@ -185,7 +185,7 @@ def test_status_says_why_each_run_is_missing_and_what_it_cost(plat, executed, mo
 
 
 def test_status_knows_what_is_left_from_what_was_done(plat, spec, home):
-    text = "title: A test\nbase: {trainer: 'plat_toy:SPEC'}\nmatrix:\n  seed: [0, 1]\n"
+    text = "title: A test\nbase: {trainer: 'plat_toy:Toy'}\nmatrix:\n  seed: [0, 1]\n"
     path, place = spec(text), Home(home).create()
     first, _ = load_experiment(path).runs
     execute(place, create(place, first, "small").id)

@@ -17,7 +17,7 @@ from torn_files import damage
 TOY = Path(__file__).parents[2] / "toy"
 WALKS = """\
 title: Random walks
-base: {trainer: "plat_toy:SPEC"}
+base: {trainer: "plat_toy:Toy"}
 matrix: {train.iterations: [4, 5], seed: [0, 1]}
 report: [{builder: metric_table, metrics: [success], rows: train.iterations, columns: seed}]
 """

@@ -32,11 +32,11 @@ from plat.store.run_directory.creation import create
 from plat.store.run_directory.state import run_state
 from plat_rl.embedded.base_model import base_record
 from plat_rl.embedded.base_model.load import build, obtain
-from plat_rl.embedded.spec import SPEC
+from plat_rl.embedded.spec import EmbeddedTrainer
 
 WALKS = """\
 title: Random walks
-base: {trainer: "plat_toy:SPEC", train.iterations: 5}
+base: {trainer: "plat_toy:Toy", train.iterations: 5}
 matrix: {mischief: [none, sigkill_once], seed: [0, 1]}
 report: [{builder: metric_table, metrics: [success], rows: mischief, columns: seed}]
 """
@@ -56,7 +56,7 @@ def is_new(path):
 
 
 def model_of(*overrides):
-    return config_object(build_run([*TINY, *overrides]), SPEC).model
+    return config_object(build_run([*TINY, *overrides]), EmbeddedTrainer()).model
 
 
 def steady(path):

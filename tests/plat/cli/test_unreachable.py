@@ -8,7 +8,7 @@ import socket
 import pytest
 from search_files import TOY_SEARCH
 
-SWEEP = "title: A test\nbase: {trainer: 'plat_toy:SPEC'}\nmatrix:\n  seed: [0]\n"
+SWEEP = "title: A test\nbase: {trainer: 'plat_toy:Toy'}\nmatrix:\n  seed: [0]\n"
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def commands(spec):
     """Every command that makes a home, by where it may have its runs done."""
     files = spec(SWEEP), spec(TOY_SEARCH + "trials: 1\n", "search.yaml")
     with_file = [["sweep", files[0]], ["tune", files[1]]]
-    return {"anywhere": with_file, "here": [*with_file, ["run", "trainer=plat_toy:SPEC"]]}
+    return {"anywhere": with_file, "here": [*with_file, ["run", "trainer=plat_toy:Toy"]]}
 
 
 @pytest.fixture

@@ -103,7 +103,7 @@ COMMANDS = [
     ("help sweep", "plat sweep --help"),
     ("why {file}", "`plat runs {file}`"),
     ("logs {file}", "`plat runs {file}`"),
-    ("run trainer=plat_toy:SPEC --store nosuch://x", "sqlite"),
+    ("run trainer=plat_toy:Toy --store nosuch://x", "sqlite"),
     ("tune {search} --store nosuch://x", "sqlite"),
     ("retry --where seed=0 --store nosuch://x", "sqlite"),
     ("base verify --margin 2", "it must be from 0 to 1"),

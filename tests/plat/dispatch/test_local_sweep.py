@@ -79,7 +79,7 @@ def test_a_stalled_run_is_killed_says_where_and_is_tried_once_more(home):
 
 
 def test_the_trainer_says_after_how_long_its_runs_are_stalled(home, monkeypatch):
-    monkeypatch.setitem(plat_toy.SPEC.__dict__, "stall_after", 4.0)
+    monkeypatch.setattr(plat_toy.Toy, "stall_after", 4.0)
     run = toy_run(mischief="hang_once")
     assert sweep(home, [run], 1).counts() == {"done": 1}
     assert [read_outcome(attempt)["outcome"] for attempt in home.run(run.id).attempts()] == [

@@ -39,8 +39,7 @@ def test_a_run_that_cannot_be_smaller_is_tried_no_more(home):
 
 
 def test_a_trainer_that_changes_results_to_need_less_is_refused(home, monkeypatch):
-    other_results = dataclasses.replace(plat_toy.SPEC, less_memory=lambda config: dataclasses.replace(config, seed=9))
-    monkeypatch.setattr(plat_toy, "SPEC", other_results)
+    monkeypatch.setattr(plat_toy.Toy, "less_memory", lambda self, config: dataclasses.replace(config, seed=9))
     paths = make(home, mischief="memory")
     assert [execute(home, paths.id), execute(home, paths.id)] == ["failed:oom", "failed:error"]
     assert "changed seed to need less memory" in read_outcome(paths.attempt(2))["reason"]

@@ -19,7 +19,8 @@ from plat_envs.api import find_environment
 FILES = {
     "kinds/__init__.py": "",
     "kinds/trainer.py": "import json, numpy\nfrom kinds.inner import deep\nfrom . import sibling\n"
-    "from .rest import thing\nimport plat.trainer.api\ndef load():\n    import lazy_top\n    return None\n",
+    "from .rest import thing\nimport plat.trainer.api\ndef load():\n    import lazy_top\n    return None\n"
+    "class Own(plat.trainer.api.Trainer):\n    name = 'own'\n",
     "kinds/inner/__init__.py": "",
     "kinds/inner/deep.py": "from ..rest import thing\ndef never():\n    from ... import far\n    import no_such\n",
     "kinds/sibling.py": "x = 1\n",
@@ -72,6 +73,13 @@ def test_what_a_trainer_imports_counts_in_whatever_way_it_is_imported(folder: Pa
     assert set(code().files) == COUNTED
 
 
+def test_the_code_of_a_trainer_is_that_of_its_class_and_its_bases(folder: Path) -> None:
+    own = importlib.import_module("kinds.trainer").Own
+    found = plugin_code(type("Other", (own,), {"__module__": "unrelated"}))
+    assert found is not None and set(found.files) == COUNTED | {"unrelated.py"} and found.named is None
+    assert code_facts("trainer", own) == code_facts("trainer", Plugin(importlib.import_module("kinds.trainer").load))
+
+
 @pytest.mark.parametrize("name", sorted(FILES))
 def test_a_change_counts_exactly_in_a_file_that_makes_the_runs(folder: Path, name: str) -> None:
     before = code()
@@ -94,7 +102,7 @@ def test_the_author_may_name_the_code(folder: Path) -> None:
 
 
 def test_plat_itself_and_releases_do_not_count() -> None:
-    for spec in (find_trainer("embedded"), find_trainer("verl"), find_environment("sokoban")):
+    for spec in (type(find_trainer("embedded")), type(find_trainer("verl")), find_environment("sokoban")):
         assert plugin_code(spec) is None
     import numpy
     import scipy.stats

@@ -40,7 +40,7 @@ def train(config, io):
 
 @pytest.fixture
 def run(home, monkeypatch):
-    monkeypatch.setitem(plat_toy.SPEC.__dict__, "load", lambda: train)
+    monkeypatch.setattr(plat_toy.Toy, "train", staticmethod(train))
     return make(home)
 
 

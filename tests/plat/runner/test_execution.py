@@ -31,19 +31,19 @@ def test_a_run_from_begin_to_end(home):
     assert "toy starts at step 0" in paths.attempt(1).log.read_text()
     assert lease.state(paths) == "free" and run_state(paths).state == "done" and no_step_twice(paths)
     line = json.loads(home.history.read_text())
-    assert line["iterations"] == 6 and line["trainer"] == "plat_toy:SPEC" and line["run"] == paths.id
+    assert line["iterations"] == 6 and line["trainer"] == "plat_toy:Toy" and line["run"] == paths.id
     facts = json.loads(paths.attempt(1).meta.read_text())
     assert facts["hardware"] and facts["pid"] == os.getpid() and facts["threads"] == 1
 
 
 def test_facts_of_the_start_are_in_the_summary(home, monkeypatch):
-    paths, train = make(home), plat_toy.train
+    paths, train = make(home), plat_toy.Toy().train
 
     def with_facts(config, io):
         io.facts({"base_sha256": "aa", "parameters": 1})
         return train(config, io)
 
-    monkeypatch.setitem(plat_toy.SPEC.__dict__, "load", lambda: with_facts)
+    monkeypatch.setattr(plat_toy.Toy, "train", staticmethod(with_facts))
     assert execute(home, paths.id) == "finished"
     summary = json.loads(paths.result.read_text())["summary"]
     assert summary["base_sha256"] == "aa" and summary["parameters"] == 3  # the trainer's own summary wins
@@ -104,7 +104,7 @@ def test_a_run_whose_nodes_went_when_it_was_asked_to_stop_is_interrupted_not_fai
             os.kill(os.getpid(), signal.SIGTERM)
         raise RunError("a node was lost", failure_class="node")
 
-    monkeypatch.setitem(plat_toy.SPEC.__dict__, "load", lambda: loses_its_node)
+    monkeypatch.setattr(plat_toy.Toy, "train", staticmethod(loses_its_node))
     paths = make(home)
     assert execute(home, paths.id) == "interrupted"
     assert "before it could save" in outcome_of(paths)["reason"]
@@ -178,13 +178,13 @@ def test_somebody_else_has_it(home):
 
 def test_a_stale_attempt_cannot_replace_a_result(home, monkeypatch):
     """The thief finishes while the robbed one still trains: the first result stays."""
-    paths, train = make(home), plat_toy.train
+    paths, train = make(home), plat_toy.Toy().train
 
     def slow(config, io):
         paths.result.write_bytes(to_checked_json({"id": paths.id, "outcome": "finished", "attempt": 7, "time": 1.0}))
         return train(config, io)
 
-    monkeypatch.setitem(plat_toy.SPEC.__dict__, "load", lambda: slow)
+    monkeypatch.setattr(plat_toy.Toy, "train", staticmethod(slow))
     assert execute(home, paths.id) == "finished"
     assert json.loads(paths.result.read_text())["attempt"] == 7 and not home.history.exists()
 

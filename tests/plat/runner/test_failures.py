@@ -103,10 +103,10 @@ def test_a_lock_that_cannot_be_had_for_another_reason_is_said(home, monkeypatch)
 
 def test_a_summary_that_is_not_json_is_the_trainers_mistake(home, monkeypatch):
     paths = make(home)
-    monkeypatch.setitem(plat_toy.SPEC.__dict__, "load", lambda: lambda config, io: Outcome("finished", {"x": {1, 2}}))
+    monkeypatch.setattr(plat_toy.Toy, "train", lambda self, config, io: Outcome("finished", {"x": {1, 2}}))
     assert execute(home, paths.id) == "failed:error"
     reason = outcome_of(paths)["reason"]
-    assert "the summary that the trainer 'plat_toy:SPEC' returned cannot be saved as JSON" in reason
+    assert "the summary that the trainer 'plat_toy:Toy' returned cannot be saved as JSON" in reason
 
 
 def test_a_trainer_that_returns_no_outcome_is_named_with_its_line(home, monkeypatch):
@@ -114,7 +114,7 @@ def test_a_trainer_that_returns_no_outcome_is_named_with_its_line(home, monkeypa
         io.log(0, {"val/success": 0.5})
 
     paths = make(home)
-    monkeypatch.setitem(plat_toy.SPEC.__dict__, "load", lambda: forgetful)
+    monkeypatch.setattr(plat_toy.Toy, "train", staticmethod(forgetful))
     assert execute(home, paths.id) == "failed:error"
     line = forgetful.__code__.co_firstlineno
     where, fix = f"{__file__}:{line}", 'end it with `return Outcome("finished")`'
@@ -136,7 +136,7 @@ def test_the_reason_says_how_to_mend_what_a_trainer_refuses(home, monkeypatch):
         raise SpecError("the batch\nis odd", where="train.batch", fix="make it even")
 
     paths = make(home)
-    monkeypatch.setitem(plat_toy.SPEC.__dict__, "load", lambda: refuse)
+    monkeypatch.setattr(plat_toy.Toy, "train", staticmethod(refuse))
     assert execute(home, paths.id) == "failed:error"
     assert run_state(paths).reason == "the batch is odd; fix: make it even"
     long = classify(SpecError("word " * 500, fix="fix " * 500))[1]

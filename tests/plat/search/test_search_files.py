@@ -11,7 +11,7 @@ from plat.spec.reading.experiment_file import is_search
 
 GOOD = """
 title: A toy search
-base: {trainer: "plat_toy:SPEC"}
+base: {trainer: "plat_toy:Toy"}
 space:
   train.iterations: {int: [3, 8]}
   micro: [1, 2]
@@ -42,7 +42,7 @@ def test_a_trial_has_a_run_for_every_seed_and_the_same_ones_as_a_sweep(write):
     assert [run.config["seed"] for run in runs] == [0, 1]
     assert {run.config["recipe"] for run in runs} == {"soup"}
     sweep = write(
-        'title: T\nbase: {trainer: "plat_toy:SPEC", train.iterations: 4, sleep: 0.001, recipe: soup, '
+        'title: T\nbase: {trainer: "plat_toy:Toy", train.iterations: 4, sleep: 0.001, recipe: soup, '
         "train.checkpoint_every: 3}\nmatrix: {seed: [0, 1]}\n",
         "sweep.yaml",
     )

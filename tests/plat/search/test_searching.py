@@ -103,7 +103,7 @@ def test_a_kill_between_the_end_of_the_runs_and_the_telling_loses_nothing(home, 
 
 @pytest.mark.slow
 def test_a_search_killed_in_the_middle_ends_as_an_undisturbed_one(tmp_path, file):
-    file.write_text(TEXT.replace('"plat_toy:SPEC"}', '"plat_toy:SPEC", sleep: 0.05}'))
+    file.write_text(TEXT.replace('"plat_toy:Toy"}', '"plat_toy:Toy", sleep: 0.05}'))
     environment = os.environ | {"PYTHONPATH": str(TOY)}
 
     def start(home):
@@ -136,7 +136,7 @@ class GivesUp:
 
 def test_a_trial_is_given_up_while_its_run_goes_on(home, file, monkeypatch):
     text = TEXT.replace("train.iterations: {int: [3, 8]}", "micro: [1, 2]")
-    file.write_text(text.replace('"plat_toy:SPEC"}', '"plat_toy:SPEC", sleep: 0.2, train.iterations: 12}'))
+    file.write_text(text.replace('"plat_toy:Toy"}', '"plat_toy:Toy", sleep: 0.2, train.iterations: 12}'))
     monkeypatch.setattr("plat.search.trial_source.make_pruner", lambda *_: GivesUp(3))
     (search,) = read_searches(file, ["trials=2", "confirm=[]", "seeds=[0]", "pruner=median"])
     report, trials, _ = searched(home, search, at_once=1)

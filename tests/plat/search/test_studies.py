@@ -20,7 +20,7 @@ from plat.store.home import Home
 
 TEXT = """
 title: A known function
-base: {trainer: "plat_toy:SPEC"}
+base: {trainer: "plat_toy:Toy"}
 space:
   sleep: {float: [0.0, 1.0]}
   at: {int: [1, 50]}

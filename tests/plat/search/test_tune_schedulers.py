@@ -17,7 +17,7 @@ from plat.words.outcomes import PRUNED
 pytest.importorskip("ray")
 TEXT = """
 title: Slopes
-base: {trainer: "plat_slope:SPEC", train.iterations: 16}
+base: {trainer: "plat_slope:Slope", train.iterations: 16}
 space: {slope: {float: [0.01, 0.09]}}
 objectives: [{maximize: success}]
 sampler: random

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from trainers import Bare, like
 
 from plat.errors import SpecError
 from plat.spec.expansion.experiment import Experiment, load_experiment
 from plat.trainer import finding
-from plat.trainer.api import TrainerSpec
+from plat.trainer.api import Trainer
 
 _numbers = itertools.count()
 
@@ -56,15 +57,13 @@ def refused(load: Callable[..., Experiment]) -> Callable[..., SpecError]:
 
 
 @pytest.fixture
-def trainer(monkeypatch: pytest.MonkeyPatch) -> Callable[..., TrainerSpec]:
+def trainer(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Publish a trainer under a name for the length of the test."""
-    published: dict[str, TrainerSpec] = {}
+    published: dict[str, Trainer] = {}
     real = finding.find_trainer
 
-    def publish(config_type: type, name: str = "toy", **options: Any) -> TrainerSpec:
-        options = {"version": "1", "load": lambda: None, **options}
-        published[name] = TrainerSpec(name=name, config_type=config_type, **options)
-        return published[name]
+    def publish(config_type: type, name: str = "toy", **members: Any) -> None:
+        published[name] = like(Bare, name=name, config_type=config_type, **members)()
 
     monkeypatch.setattr(
         finding, "find_trainer", lambda name, folder=None: published[name] if name in published else real(name)

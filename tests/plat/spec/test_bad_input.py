@@ -212,7 +212,7 @@ def test_numbers_with_hundreds_of_digits(refused: Callable[..., SpecError]) -> N
     assert "too many digits" in refused("title: t\n", f"seed={digits}").what
 
 
-@pytest.mark.parametrize("place", ["unittest.__main__:x", "..x:y", "os:getcwd", "plat_toy:SPEC"])
+@pytest.mark.parametrize("place", ["unittest.__main__:x", "..x:y", "os:getcwd", "plat_toy:Toy"])
 def test_planning_imports_no_code_that_is_not_published(
     refused: Callable[..., SpecError], monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:

@@ -13,7 +13,7 @@ import yaml
 
 from plat.errors import SpecError
 from plat.spec.expansion.experiment import Experiment, build_run, config_object, load_experiment, load_experiments
-from plat_rl.embedded.spec import SPEC
+from plat_rl.embedded.spec import EmbeddedTrainer
 from plat_rl.run_config import RunConfig
 
 Load = Callable[..., Experiment]
@@ -73,14 +73,15 @@ def test_what_a_run_says(load: Load) -> None:
     assert run.prepare is None, "its base model travels with the package"
     (other,) = load(GRID, "matrix.filter=[none]", "matrix.seed=[0]", "matrix.variant=[fast]", "model.base.seed=9").runs
     assert other.prepare is not None and "stand-in" in other.prepare[1]
-    typed = config_object(run, SPEC)
+    trainer = EmbeddedTrainer()
+    typed = config_object(run, trainer)
     assert isinstance(typed, RunConfig) and typed.train.lr == 0.1 and typed.task.env == run.config["task"]["env"]
     typed.task.env["size"] = 99
     assert run.config["task"]["env"].get("size") != 99, "a copy"
-    assert config_object(yaml.safe_load(yaml.safe_dump(run.config)), SPEC) == config_object(run, SPEC)
+    assert config_object(yaml.safe_load(yaml.safe_dump(run.config)), trainer) == config_object(run, trainer)
     broken = {**run.config, "seed": "many"}
     with pytest.raises(SpecError, match="whole number"):
-        config_object(broken, SPEC)
+        config_object(broken, trainer)
 
 
 def test_runs_do_not_leak_into_each_other(load: Load) -> None:

@@ -11,12 +11,13 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from trainers import Bare, like
 
 from plat.errors import SpecError
 from plat.spec.composition.schema import schema_of
 from plat.spec.expansion.experiment import Experiment, build_run, same_results
 from plat.spec.identity import run_identity
-from plat.trainer import api, finding
+from plat.trainer import finding
 from plat_rl.run_config import RunConfig
 
 Load = Callable[..., Experiment]
@@ -134,13 +135,15 @@ def test_operational_keys_do_not(key: str, values: tuple[Any, Any]) -> None:
 
 def test_every_key_of_the_built_in_config_counts_unless_it_is_operational() -> None:
     """Perturb each value of the resolved config by hand: only operational keys may leave the hash alone."""
-    from plat_rl.embedded.spec import SPEC
+    from plat_rl.embedded.spec import EmbeddedTrainer
+
+    left_out = EmbeddedTrainer.operational_keys, EmbeddedTrainer.legacy
 
     config = build_run([]).config
     for key in schema_of(RunConfig).leaves:
-        kept, _ = run_identity.result_affecting(key, "perturbed", SPEC.operational_keys, SPEC.legacy)
-        assert kept != any(key == name or key.startswith(name + ".") for name in SPEC.operational_keys)
-    assert run_identity.result_affecting("", config, SPEC.operational_keys, SPEC.legacy)[0]
+        kept, _ = run_identity.result_affecting(key, "perturbed", *left_out)
+        assert kept != any(key == name or key.startswith(name + ".") for name in left_out[0])
+    assert run_identity.result_affecting("", config, *left_out)[0]
 
 
 # --- laws about changes of the code: trainers of a test -------------------------------------------------------------
@@ -181,10 +184,7 @@ def test_a_new_option_at_its_legacy_value_changes_nothing(option: tuple[str, Any
         context.setattr(finding, "find_trainer", lambda *_: published["toy"])
 
         def publish(kind: type, **options: Any) -> None:
-            spec = api.TrainerSpec(
-                name="toy", version="1", config_type=kind, load=lambda: lambda config, io: None, **options
-            )
-            published["toy"] = spec
+            published["toy"] = like(Bare, config_type=kind, **options)()
 
         before = toy_id(publish, config_type(lr=0.1))
         assert toy_id(publish, config_type(lr=0.1, **{name: legacy}), legacy={name: legacy}) == before

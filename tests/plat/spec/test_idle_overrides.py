@@ -11,10 +11,11 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from trainers import Bare, like
 
 from plat.errors import PluginError
 from plat.spec.expansion.experiment import build_run, load_experiment
-from plat.trainer import api, finding
+from plat.trainer import finding
 from plat_rl.validation import idle_keys
 
 TABLE4 = Path(__file__).parents[3] / "experiments" / "table4.yaml"
@@ -100,7 +101,7 @@ class Config:
 
 
 def own_trainer(monkeypatch: pytest.MonkeyPatch, idle: Callable[[Any], Any]) -> None:
-    spec = api.TrainerSpec("own", "1", Config, lambda: None, idle_keys=idle)  # type: ignore[arg-type,return-value]
+    spec = like(Bare, name="own", config_type=Config, idle_keys=idle)()
     monkeypatch.setattr(finding, "find_trainer", lambda name, folder=None: spec)
 
 

@@ -10,7 +10,7 @@ from plat_rl.metric_names import VERL_METRICS
 from plat_rl.verl.update.verl_metrics import ACTOR_METRICS, CRITIC_METRICS
 
 EMBEDDED = ("scale=smoke",)
-TOY = ("trainer=plat_toy:SPEC",)
+TOY = ("trainer=plat_toy:Toy",)
 
 
 @pytest.mark.parametrize("name", ["success", "val/success", "grad/q7/task", "probe/level/template", "time/step"])

@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 
 from plat.errors import SpecError
-from plat_rl.embedded.spec import validate
+from plat_rl.embedded.spec import EmbeddedTrainer
 from plat_rl.run_config import RunConfig
+
+validate = EmbeddedTrainer().validate
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,19 @@
-"""A TrainerSpec with a wrong field is refused when it is found, with the field."""
+"""A trainer with a wrong attribute or method is refused when it is found, with its name."""
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+import inspect
+from pathlib import Path
 from typing import Any
 
 import plat_toy
 import pytest
+from trainers import like
 
 from plat.errors import PluginError
 from plat.spec.composition.trainer_calls import checked_call
 from plat.spec.expansion.experiment import build_run
-from plat.trainer import finding
-from plat.trainer.api import TrainerSpec
-from plat.trainer.finding import FIELDS, find_trainer, wrong_field
+from plat.trainer.api import Trainer
 from plat.trainer.resources import Resources
 
 WRONG: dict[str, Any] = {
@@ -22,71 +22,87 @@ WRONG: dict[str, Any] = {
     "cost_keys": None,
     "preload": (1,),
     "legacy": ["train.x"],
-    "headline": 3,
+    "headline": "val/success",
     "code": "a\nb",
-    "stall_after": "x",
+    "stall_after": "long",
     "iterations": 3,
     "version": 1.0,
     "idle_keys": {},
-    "prepare": "later",
+    "preparation": "later",
     "config_type": None,
 }
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_field_is_named(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    values = {field.name: getattr(plat_toy.SPEC, field.name) for field in fields(TrainerSpec)}
-    monkeypatch.setattr(plat_toy, "SPEC", TrainerSpec(**{**values, name: WRONG[name]}))
+def test_a_wrong_attribute_is_named(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(plat_toy, "Toy", like(plat_toy.Toy, **{name: WRONG[name]}))
     with pytest.raises(PluginError) as caught:
-        build_run(["trainer=plat_toy:SPEC"])
-    assert f"{name} is {WRONG[name]!r}" in caught.value.what and "plat_toy.py" in str(caught.value.where)
+        build_run(["trainer=plat_toy:Toy"])
+    assert f"{name} is {WRONG[name]!r}" in caught.value.what and caught.value.fix
+    lines = Path(plat_toy.__file__).read_text().splitlines()
+    assert f"{plat_toy.__file__}:{lines.index('class Toy(Trainer):') + 1}" in str(caught.value.where)
 
 
-def test_every_field_is_checked_and_those_of_plat_are_right() -> None:
-    assert set(FIELDS) == {field.name for field in fields(TrainerSpec)}
-    assert [
-        wrong_field(find_trainer(name)) for name in ("embedded", "verl", "script", "recorded", "plat_toy:SPEC")
-    ] == [""] * 5
+NO_TRAINERS = {  # the text of a module that names `Own` -> what is wrong, and the line
+    "class Own(Trainer):\n    pass\n": ("has no method `train`", 2),
+    "class Own(Trainer):\n    name = 'own'\n    train = print\n": ("version is missing", 2),
+    "class Own(Trainer):\n    train = print\n    def __init__(self, what): ...\n": ("cannot be made: TypeError", None),
+    "import plat_toy\nclass Own(plat_toy.Toy):\n    def train(config, io): ...\n": (
+        "train has other arguments than",
+        3,
+    ),
+    "class Old:\n    name = 'own'\nOwn = Old()\n": ("not a subclass of Trainer", 4),
+    "from plat.trainer.api import TrainerSpec\nOwn = TrainerSpec('own')": ("there is no TrainerSpec any more", 2),
+    "Own = Trainer\n": ("plat.trainer.api:Trainer has no method `train`", None),
+}
+
+
+@pytest.mark.parametrize("text", NO_TRAINERS)
+def test_what_is_no_trainer_is_told_how_to_be_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    what, line = NO_TRAINERS[text]
+    module = f"no_trainer_{[*NO_TRAINERS].index(text)}"
+    (tmp_path / f"{module}.py").write_text("from plat.trainer.api import Trainer\n" + text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(PluginError) as caught:
+        build_run([f"trainer={module}:Own"])
+    assert what in caught.value.what and caught.value.fix
+    assert line is None or str(caught.value.where).startswith(f"{tmp_path / module}.py:{line} ")
+    is_old = "Old" in text or "Spec" in text
+    assert not is_old or all(word in caught.value.fix for word in ("plat.trainer.api.Trainer", "adding-a-trainer.md"))
 
 
 def boom(*arguments: Any) -> Any:
     return 1 / 0
 
 
-RETURNS: dict[str, tuple[Any, ...]] = {  # what a function must not give back
+RETURNS: dict[str, tuple[Any, ...]] = {  # what a method must not give back
     "iterations": ("x", float("nan"), -3, True, 1.5),
-    "disk_bytes": ("x", None, float("nan"), -1, float("inf")),
+    "disk_bytes": ("x", float("nan"), -1, float("inf")),
     "less_memory": ("x", 3),
     "validate": (None,),
     "fingerprint": (None, {"a": object()}, {"a": "\ud800"}),
-    "prepare": ("x", ("a",)),
+    "preparation": ("x", ("a",)),
     "resources": (None, {"threads": -1}, Resources(gpus="x")),  # type: ignore[arg-type]
     "idle_keys": (None, {"a": 1}),
     "source_files": (None, {"a": 1}),
     "headline": ("", 3),
     "needs": (None, ["a server"]),
     "doubts": ("x", None, [1]),
-    **dict.fromkeys(("load", "load_prepare", "load_evaluate", "load_check", "load_plan_note"), (None, "x")),
+    "evaluate": (None, {"a": object()}),
+    "plan_note": ("x",),
+    **dict.fromkeys(("check", "check_machine"), ()),
 }
 
 
-@pytest.mark.parametrize("name", [*RETURNS, "check_machine"])
-def test_what_a_function_of_a_trainer_raises_or_returns_is_named_with_its_line(name: str) -> None:
-    for function in (boom, *(lambda *_, value=value: value for value in RETURNS.get(name, ()))):
+@pytest.mark.parametrize("name", RETURNS)
+def test_what_a_method_of_a_trainer_raises_or_returns_is_named_with_its_line(name: str) -> None:
+    for function in (boom, *(lambda *_, value=value: value for value in RETURNS[name])):
         with pytest.raises(PluginError) as caught:
-            checked_call(replace(plat_toy.SPEC, **{name: function}), name)(plat_toy.ToyConfig())
+            checked_call(like(plat_toy.Toy, **{name: function})(), name)(plat_toy.ToyConfig())
         assert f"`{name}` of the trainer 'toy'" in caught.value.what and caught.value.fix
         assert str(caught.value.where).startswith(f"{__file__}:")
 
 
-def test_every_function_of_a_trainer_can_be_called_so() -> None:
-    functions = {name for name, kind in FIELDS.items() if "a function" in kind.words}
-    assert functions == {*RETURNS, "check_machine"}
-
-
-def test_facts_that_json_cannot_hold_are_the_trainers_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
-    values = {field.name: getattr(plat_toy.SPEC, field.name) for field in fields(TrainerSpec)}
-    spec = TrainerSpec(**{**values, "fingerprint": lambda config: {"a": object()}})
-    monkeypatch.setattr(finding, "find_trainer", lambda name, folder=None: spec)
-    with pytest.raises(PluginError, match="`fingerprint` of the trainer"):
-        build_run(["trainer=own"])
+def test_every_method_of_a_trainer_can_be_called_so() -> None:
+    methods = {name for name, member in vars(Trainer).items() if inspect.isfunction(member)}
+    assert methods == {*RETURNS, "train", "prepare"}

@@ -18,7 +18,7 @@ from plat.store.run_directory.run_io import FileRunIO
 from plat_rl.embedded.base_model import base_record
 from plat_rl.embedded.base_model.load import build, load_base, obtain
 from plat_rl.embedded.base_model.recipe import VERSIONS, base_key
-from plat_rl.embedded.spec import SPEC, validate
+from plat_rl.embedded.spec import EmbeddedTrainer
 from plat_rl.embedded.train import train
 from plat_rl.run_config import ModelConfig, RunConfig
 
@@ -26,7 +26,7 @@ TINY = ("scale=smoke", "train.iterations=0")
 
 
 def tiny(*overrides: str) -> RunConfig:
-    return config_object(build_run([*TINY, *overrides]), SPEC)
+    return config_object(build_run([*TINY, *overrides]), EmbeddedTrainer())
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def damage(file: Path) -> None:
 def test_a_shipped_base_is_used_and_nothing_is_built(shipped: Any, tmp_path: Path) -> None:
     config = tiny()
     folder = shipped(config.model)
-    assert SPEC.prepare is not None and SPEC.prepare(config) is None
+    assert EmbeddedTrainer().preparation(config) is None
     base = load_base(config, tmp_path / "cache")
     assert base.sha256 == obtain(config.model, tmp_path / "cache").sha256
     assert obtain(config.model, tmp_path / "cache").folder == folder and not (tmp_path / "cache").exists()
@@ -55,16 +55,17 @@ def test_a_shipped_base_is_used_and_nothing_is_built(shipped: Any, tmp_path: Pat
 def test_another_build_of_the_recipe_is_another_base(shipped: Any) -> None:
     shipped(tiny().model)
     other = tiny("model.base.seed=7")
-    assert SPEC.prepare is not None and SPEC.prepare(other) == (base_key(other.model), SPEC.prepare(other)[1])  # type: ignore[index]
+    preparation = EmbeddedTrainer().preparation(other)
+    assert preparation is not None and preparation[0] == base_key(other.model)
     shipped(other.model)
-    assert SPEC.prepare(other) is None, "several builds can be shipped side by side"
+    assert EmbeddedTrainer().preparation(other) is None, "several builds can be shipped side by side"
     assert build_run([*TINY]).id != build_run([*TINY, "model.base.seed=7"]).id
 
 
 def test_the_content_of_a_shipped_base_is_part_of_the_identity(shipped: Any) -> None:
     local = build_run(TINY)
     folder = shipped(tiny().model)
-    assert SPEC.fingerprint(tiny())["base"] == {"sha256": obtain(tiny().model, Path("unused")).sha256}
+    assert EmbeddedTrainer().fingerprint(tiny())["base"] == {"sha256": obtain(tiny().model, Path("unused")).sha256}
     first = build_run(TINY)
     assert first.id != local.id, "a base that must be built is another fact than a shipped one"
     replace_weights(folder)
@@ -81,7 +82,7 @@ def replace_weights(folder: Path) -> None:
 
 
 def test_a_base_that_must_be_built_is_named_by_its_recipe_and_marked() -> None:
-    facts = SPEC.fingerprint(tiny())["base"]
+    facts = EmbeddedTrainer().fingerprint(tiny())["base"]
     assert facts == {"recipe": base_key(tiny().model).partition("-")[2], "built": "local"}
 
 
@@ -122,7 +123,7 @@ def test_a_version_that_does_not_exist_is_refused() -> None:
     config = RunConfig()
     config.model.base.version = "v0"
     with pytest.raises(SpecError, match="no base version 'v0'") as error:
-        validate(config)
+        EmbeddedTrainer().validate(config)
     assert error.value.where == "model.base.version" and "v2" in str(error.value.fix)
 
 

@@ -19,7 +19,7 @@ from plat_rl.embedded.base_model import base_record
 from plat_rl.embedded.base_model.load import load_base
 from plat_rl.embedded.evaluate import evaluate
 from plat_rl.embedded.probe import Probe
-from plat_rl.embedded.spec import SPEC
+from plat_rl.embedded.spec import EmbeddedTrainer
 from plat_rl.embedded.transformer.model import unpack
 from plat_rl.loop.randomness import FixedInstances
 
@@ -32,7 +32,7 @@ every_task = pytest.mark.parametrize("task", TASKS)
 def shipped(size, build, task, *overrides):
     """(config, weights, tokenizer) of a base that travels with the package: nothing is built here."""
     run = build_run([f"task={task}", f"model={size}", f"model.base.seed={build}", "train.iterations=0", *overrides])
-    config = config_object(run, SPEC)
+    config = config_object(run, EmbeddedTrainer())
     assert base_record.shipped_base(config.model) is not None, f"{size}, build {build} does not travel with the package"
     base = load_base(config, Path("unused"))
     return config, unpack(base.shape, base.parameters), base.tokenizer

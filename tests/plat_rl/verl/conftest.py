@@ -13,7 +13,7 @@ from verl_processes import PPO, run
 
 from plat.spec.expansion.experiment import build_run, config_object
 from plat_rl.verl.settings.verl_config import VerlRunConfig
-from plat_rl.verl.spec import SPEC
+from plat_rl.verl.spec import VerlTrainer
 
 QWEN = (
     "{% if messages[0]['role'] != 'system' %}<|im_start|>system\nYou are helpful.<|im_end|>\n{% endif %}"
@@ -64,7 +64,7 @@ def chat_tokenizer() -> Callable[[str], Any]:
 @pytest.fixture(scope="session")
 def make_config() -> Callable[..., VerlRunConfig]:
     """`make_config("algorithm=ppo", ...)`: the config of a smoke run with verl."""
-    return lambda *overrides: config_object(build_run(["trainer=verl", "scale=smoke", *overrides]), SPEC)
+    return lambda *overrides: config_object(build_run(["trainer=verl", "scale=smoke", *overrides]), VerlTrainer())
 
 
 @pytest.fixture(scope="session")

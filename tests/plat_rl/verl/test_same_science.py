@@ -21,7 +21,7 @@ from plat.store.home import Home
 from plat.store.run_directory.checkpoint import valid_states
 from plat.trainer.api import State
 from plat_analysis.statistics.intervals import welch_lower_bound
-from plat_rl.embedded.spec import SPEC as EMBEDDED
+from plat_rl.embedded.spec import EmbeddedTrainer
 
 FILE = Path(__file__).parents[4] / "experiments" / "trainers" / "same_science.yaml"
 LEARNED = 20.0  # points above the base model, at least
@@ -86,7 +86,7 @@ def test_the_last_policies_are_as_good_where_both_are_played_by_the_embedded_tra
     """Each trainer draws with random numbers of its own, for all its seeds alike; here both have the same ones."""
     home, experiment = trained
     runs = [run for run in experiment.runs if run.axes["variant"] == variant]
-    config = config_object(next(run for run in runs if run.trainer == "embedded"), EMBEDDED)
+    config = config_object(next(run for run in runs if run.trainer == "embedded"), EmbeddedTrainer())
     successes = {
         trainer: np.array([100 * success(home, run, config) for run in runs if run.trainer == trainer])
         for trainer in ("embedded", "verl")

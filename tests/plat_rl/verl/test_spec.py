@@ -26,7 +26,7 @@ from plat_rl.verl.settings.models import (
     workers,
 )
 from plat_rl.verl.settings.verl_config import VerlRunConfig
-from plat_rl.verl.spec import SPEC
+from plat_rl.verl.spec import VerlTrainer
 
 Make = Callable[..., VerlRunConfig]
 PAPER = ("trainer=verl", "scale=paper", "task=sokoban", "algorithm=ppo")
@@ -115,8 +115,8 @@ def test_what_cannot_run_is_refused_with_a_reason(make_config: Make, overrides: 
 
 def test_a_smoke_run_starts_from_a_base_that_can_act(make_config: Make) -> None:
     config = make_config()
-    assert config.model.base.steps == 1500 and config.model.shape.width == 32 and SPEC.prepare is not None
-    assert SPEC.prepare(config) is None, "it travels with the package"
+    assert config.model.base.steps == 1500 and config.model.shape.width == 32
+    assert VerlTrainer().preparation(config) is None, "it travels with the package"
     assert make_config("model.base.steps=30").model.base.steps == 30, "an own choice stays"
 
 
@@ -135,24 +135,23 @@ def test_what_never_changes_a_result_is_no_part_of_the_identity() -> None:
 
 
 def test_a_run_that_ran_out_of_memory_gets_smaller_micro_batches(make_config: Make) -> None:
-    assert SPEC.less_memory is not None
-    smaller = SPEC.less_memory(make_config())
+    smaller = VerlTrainer().less_memory(make_config())
     assert smaller.verl.tokens_per_gpu == 8192
     smaller.verl.tokens_per_gpu = 1024
-    assert SPEC.less_memory(smaller) is None
+    assert VerlTrainer().less_memory(smaller) is None
 
 
 def test_more_training_processes_than_cores_are_refused_on_this_machine(make_config: Make) -> None:
-    assert SPEC.check_machine is not None
+    check_machine = VerlTrainer().check_machine
     cores = usable_cores()
-    SPEC.check_machine(make_config(f"verl.workers={cores}"))
+    check_machine(make_config(f"verl.workers={cores}"))
     with pytest.raises(SpecError, match=f"this machine has {cores}") as error:
-        SPEC.check_machine(make_config(f"verl.workers={cores + 1}"))
+        check_machine(make_config(f"verl.workers={cores + 1}"))
     assert f"verl.workers={cores}" in str(error.value.fix)
     gpus = ("device=cuda", "dtype=bfloat16", "verl.workers=1000")
-    SPEC.check_machine(make_config(*gpus, "verl.rollout=hf"))
+    check_machine(make_config(*gpus, "verl.rollout=hf"))
     with pytest.raises(SpecError, match="the rollout engine sglang is not installed") as error:
-        SPEC.check_machine(make_config(*gpus, "verl.rollout=sglang"))
+        check_machine(make_config(*gpus, "verl.rollout=sglang"))
     assert "verl.rollout=hf" in str(error.value.fix)
 
 

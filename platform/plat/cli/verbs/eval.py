@@ -18,7 +18,7 @@ from plat.cli.screen.output import tell
 from plat.errors import CheckpointError, PluginError, SpecError
 from plat.store.home import Home
 from plat.store.run_directory.paths import RunPaths
-from plat.trainer.api import State
+from plat.trainer.api import State, has_own
 
 SAID = 4000  # characters shown of what libraries printed before they failed
 
@@ -52,7 +52,7 @@ def evaluate(
 
     For a run, the checkpoint at its peak is taken, unless --last is given.
     """
-    from plat.spec.composition.trainer_calls import EVALUATION, checked_call, checked_value
+    from plat.spec.composition.trainer_calls import checked_call
     from plat.spec.expansion.experiment import config_object
     from plat.store.run_directory.run_files import read_config, read_meta
     from plat.trainer.finding import default_trainer, find_trainer
@@ -60,7 +60,7 @@ def evaluate(
     run, checkpoint, state = _find(home_to_read(home), target, peak=not last)
     meta, config = read_meta(run), read_config(run)
     trainer = find_trainer(str(meta.get("trainer") or config.get("trainer") or default_trainer()), Path())
-    if trainer.load_evaluate is None:
+    if not has_own(trainer, "evaluate"):
         raise SpecError(f"trainer {trainer.name!r} has no evaluation of its own", where=str(checkpoint))
     config, options = _apply(config, overrides or ())
     typed = config_object(config, trainer)
@@ -68,9 +68,7 @@ def evaluate(
     if sys.stderr.isatty():  # a large model takes a minute to load, without other output until the end
         tell(f"evaluating {name} at {checkpoint.name} with the trainer {trainer.name}")
     with _what_is_said_kept_back(trainer.name):
-        function = checked_call(trainer, "load_evaluate")()
-        measured = function(typed, state, Home.find(home).cache, options)
-    measured = checked_value(trainer, EVALUATION, measured, function)
+        measured = checked_call(trainer, "evaluate")(typed, state, Home.find(home).cache, options)
     if as_json:
         print_json({"run": run.id, "name": name, "checkpoint": str(checkpoint), "result": measured})
         return 0

@@ -23,7 +23,7 @@ from plat.spec.composition.leaf import Leaf, show
 from plat.spec.composition.pieces import group_options
 from plat.spec.composition.schema import Schema, schema_of, select
 from plat.suggest import suggest
-from plat.trainer.api import TrainerSpec
+from plat.trainer.api import Trainer
 from plat.trainer.finding import default_trainer, find_trainer
 
 FUNCTIONS = {"builder": "plat.reports", "check": "plat.claims"}
@@ -134,7 +134,7 @@ def _in_full(option: Option) -> str:
     return fitted("\n".join([*lines, *(["", option.about] if option.about else [])]))
 
 
-def _options_of(trainer: TrainerSpec) -> Iterator[Option]:
+def _options_of(trainer: Trainer) -> Iterator[Option]:
     """Yield the config groups and keys of a trainer, with the defaults of a run without overrides."""
     schema = schema_of(trainer.config_type)
     defaults = _defaults(trainer, schema)
@@ -172,7 +172,7 @@ def _option(key: str, leaf: Leaf, default: Any, needs: str = "") -> Option:
     return Option(key, "option", type_, default, leaf.choices(), leaf.limits(), needs, about, unit, means)
 
 
-def _defaults(trainer: TrainerSpec, schema: Schema) -> dict[str, Any]:
+def _defaults(trainer: Trainer, schema: Schema) -> dict[str, Any]:
     """Return the config of a run without overrides; the schema's defaults if such a run is incomplete."""
     from plat.spec.expansion.experiment import build_run
 

@@ -5,7 +5,7 @@ seconds, kills the rest and ends. SIGTERM goes to a worker alone, so that it can
 that the worker has started, in any group or session (`plat.processes.process_tree`); the end of a job is reported only
 after all of them have ended.
 
-A worker whose trainer allows it (`TrainerSpec.reuses_process`) waits after a finished job, and executes the next one of
+A worker whose trainer allows it (`Trainer.reuses_process`) waits after a finished job, and executes the next one of
 the same environment: a fork and an end of a process take longer than the rest of such a job.
 
 JSON lines over a socket. In: {"op": "start", "job": ..., ...}, {"op": "signal", "job": ..., "number": ...}. Out:

@@ -19,7 +19,7 @@ from plat.spec.composition.sections import Section, SectionMaker
 from plat.spec.composition.trainer_calls import checked_call, config_code
 from plat.spec.identity.recorded_config import SAME, Recorded
 from plat.spec.identity.run_identity import canonical, identity, readable
-from plat.trainer.api import TrainerSpec
+from plat.trainer.api import Trainer
 from plat.trainer.resources import Resources
 
 
@@ -61,7 +61,7 @@ class Resolver:
     folder   the folder of the experiment file, to which folders in the config are relative
     """
 
-    def __init__(self, spec: TrainerSpec, folder: Path = Path()) -> None:
+    def __init__(self, spec: Trainer, folder: Path = Path()) -> None:
         self.spec = spec
         schema = schema_of(spec.config_type)
         self.schema = schema
@@ -73,10 +73,10 @@ class Resolver:
         self._validate = checked_call(spec, "validate")
         self._valid = Recorded(self._validate)
         self._facts = Recorded(checked_call(spec, "fingerprint"))
-        self._prepare = Recorded(checked_call(spec, "prepare"))
+        self._prepare = Recorded(checked_call(spec, "preparation"))
         stated = checked_call(spec, "resources")
         self._resources = Recorded(lambda config: Resources.of(stated(config)).as_dict())
-        self._code = code_facts(TRAINER, spec)
+        self._code = code_facts(TRAINER, type(spec))
         self._source_files = Recorded(lambda config: config_code(spec, config))
 
     def resolve(self, pieces: Mapping[str, Piece], trainer: str, where: Callable[[], str]) -> Resolved:

@@ -32,7 +32,7 @@ from plat.spec.composition.schema import (
 )
 from plat.spec.identity.run_identity import canonical, left_out_keys, readable, result_affecting
 from plat.suggest import suggest
-from plat.trainer.api import TrainerSpec
+from plat.trainer.api import Trainer
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Section:
 class SectionMaker:
     """Maker of the sections of one trainer's configs; `names` are the top-level keys."""
 
-    def __init__(self, spec: TrainerSpec, schema: Schema, names: Iterable[str]) -> None:
+    def __init__(self, spec: Trainer, schema: Schema, names: Iterable[str]) -> None:
         self.spec = spec
         self.schema = schema
         self.options_of = {

@@ -26,7 +26,7 @@ from plat.spec.reading.overrides import CommandLine, is_sweep, parse_overrides, 
 from plat.spec.reading.paper_file import paper_data
 from plat.spec.reading.yaml_reader import Document, read
 from plat.suggest import nearest, suggest
-from plat.trainer.api import TrainerSpec
+from plat.trainer.api import Trainer
 from plat.trainer.finding import find_trainer
 from plat.words.metric_names import SUCCESS
 
@@ -211,7 +211,7 @@ def build_run(overrides: Sequence[str]) -> Run:
     return RunMaker((), tuple(line.assignments), frozenset(labels)).make(labels, [], "command line")
 
 
-def config_object(run: Run | Mapping[str, Any], trainer: TrainerSpec) -> Any:
+def config_object(run: Run | Mapping[str, Any], trainer: Trainer) -> Any:
     """Return a new config_type instance for a run or a plain config. Raises SpecError if it does not fit the schema."""
     values = run.config if isinstance(run, Run) else run
     schema = schema_of(trainer.config_type)

@@ -12,7 +12,7 @@ from plat.errors import PluginError, SpecError
 from plat.plugins.loading import published
 from plat.spec.composition.pieces import Piece
 from plat.spec.composition.resolver import OtherTrainer, Resolved, Resolver
-from plat.spec.composition.trainer_calls import headline_of
+from plat.spec.composition.trainer_calls import checked_call
 from plat.spec.identity.run_identity import NAME_LIMIT, canonical, readable, result_affecting
 from plat.spec.reading.overrides import Assignment
 from plat.trainer import api, finding
@@ -120,7 +120,7 @@ class RunMaker:
             prepare=checked.prepare,
             resources=checked.resources,
             identity=checked.identity,
-            headline=headline_of(spec, config),
+            headline=checked_call(spec, "headline")(config),
             version=spec.version,
             fingerprint=checked.fingerprint,
             earlier=resolved.earlier,

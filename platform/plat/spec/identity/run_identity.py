@@ -126,14 +126,15 @@ def run_code(trainer: str, config: Mapping[str, Any], identity: Mapping[str, Any
     """
     codes = {}
     for key in named_code(identity):
-        spec: Any = find_trainer(trainer)
+        spec = find_trainer(trainer)
         if key == FILES:
             codes[key] = source_code(spec, build(spec.config_type, config))
             continue
+        plugin: Any = type(spec)
         if key != TRAINER:
             group = schema_of(spec.config_type).leaves[key].metadata["plugin"]
-            spec = load_choice(group, str(select(config, key)))
-        code = plugin_code(spec)
+            plugin = load_choice(group, str(select(config, key)))
+        code = plugin_code(plugin)
         if code is not None:
             codes[key] = code
     return codes
@@ -142,7 +143,7 @@ def run_code(trainer: str, config: Mapping[str, Any], identity: Mapping[str, Any
 def snapshot(
     folder: Path, trainer: str, config: Mapping[str, Any], identity: Mapping[str, Any], do: str = "kept"
 ) -> Any:
-    """Return the copy of the files that a config names (`TrainerSpec.snapshots`), or None; "place_of" makes none."""
+    """Return the copy of the files that a config names (`Trainer.snapshots`), or None; "place_of" makes none."""
     spec, digest = find_trainer(trainer), named_code(identity).get(FILES)
     wanted = digest and spec.snapshots
     return getattr(spec.snapshots, do)(build(spec.config_type, config), digest, folder) if wanted else None

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from plat.errors import HomeError
 from plat.plugins.plugin_code import FILES
-from plat.spec.composition.trainer_calls import checked_call, headline_of
+from plat.spec.composition.trainer_calls import checked_call
 from plat.spec.identity.run_identity import SCHEME, named_code, run_code
 from plat.store.disk.durable import locked, scratch_name, set_aside, to_checked_json, write, write_file
 from plat.store.home import Home
@@ -221,6 +221,6 @@ def _trainer_facts(run: Run) -> dict[str, Any]:
         "trainer_version": spec.version,
         "fingerprint": run.fingerprint if is_known else checked_call(spec, "fingerprint")(config_object(run, spec)),
         "iterations": checked_call(spec, "iterations")(run.config),
-        "headline": headline_of(spec, run.config),
+        "headline": checked_call(spec, "headline")(run.config),
         **({"metric": own} if (own := own_metric(run.config)[0]) else {}),
     }

@@ -101,7 +101,7 @@ def run(home, monkeypatch):
             raise ValueError("after the artifact")
         return Outcome("finished")
 
-    monkeypatch.setitem(plat_toy.SPEC.__dict__, "load", lambda: train)
+    monkeypatch.setattr(plat_toy.Toy, "train", staticmethod(train))
     made = make(home)
     assert [execute(home, made.id) for _ in range(2)] == ["failed:error", "finished"]
     return made

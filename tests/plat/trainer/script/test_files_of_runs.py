@@ -17,7 +17,7 @@ from plat.spec.expansion.experiment import load_experiments
 from plat.store.home import Home
 from plat.trainer.script.config import ScriptRunConfig
 from plat.trainer.script.source_files import source_files
-from plat.trainer.script.spec import SPEC
+from plat.trainer.script.spec import ScriptTrainer
 
 Verb = Callable[..., tuple[int, str, str]]
 
@@ -57,18 +57,12 @@ def test_a_run_of_0_4_keeps_its_id_while_the_bytes_of_its_files_are_the_same(pla
     (project / "helper.py").write_text("rate = 1\n")
     path = experiment(project, "python train.py {lr}", lr=[0.1, 0.2])
 
-    found = SPEC.source_files
-    assert found is not None
-
-    def as_0_4(config: ScriptRunConfig) -> dict[str, str]:
+    def as_0_4(self: ScriptTrainer, config: ScriptRunConfig) -> dict[str, str]:
         return dict(source_files(config).earlier)
 
-    as_0_4.__module__ = found.__module__  # else this file is a part of the trainer
-    object.__setattr__(SPEC, "source_files", as_0_4)
-    try:
+    with pytest.MonkeyPatch.context() as context:
+        context.setattr(ScriptTrainer, "source_files", as_0_4)
         assert plat("sweep", path)[0] == 0
-    finally:
-        object.__setattr__(SPEC, "source_files", found)
     made = set(Home(project / "plat-home").run_ids())
     assert made.isdisjoint(run.id for run in load_experiments([path])[0].runs)
     code, out, err = plat("plan", path)

@@ -14,8 +14,9 @@ from memory_io import MemoryIo
 from plat.characters import forbidden_character
 from plat.errors import RunError, SpecError
 from plat.runner.failures import classify
-from plat.trainer.script import process, spec, train
+from plat.trainer.script import process, train
 from plat.trainer.script.config import ScriptConfig, ScriptRunConfig
+from plat.trainer.script.spec import ScriptTrainer
 
 GOOD = "print('{\"loss\": 1}', flush=True)\n"
 ENDS: dict[str, tuple[str, str, str]] = {  # name -> the script, the failure class, what is said
@@ -143,7 +144,7 @@ def test_metrics_outside_of_the_run_are_refused(tmp_path: Path) -> None:
     for name in ("../x.csv", "/tmp/x.csv", "a/../../x.csv"):
         config = ScriptRunConfig(script=ScriptConfig(command="true", folder=str(tmp_path), metrics=name))
         with pytest.raises(SpecError, match="is outside of PLAT_RUN_DIR"):
-            spec.validate(config)
+            ScriptTrainer().validate(config)
 
 
 def test_output_is_read_while_a_script_that_was_asked_to_stop_ends(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

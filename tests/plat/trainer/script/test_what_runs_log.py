@@ -15,8 +15,9 @@ from plat.store.home import Home
 from plat.store.run_directory.history import run_history
 from plat.store.run_directory.run_files import read_result
 from plat.trainer.api import Outcome
-from plat.trainer.script import spec, train
+from plat.trainer.script import train
 from plat.trainer.script.config import ScriptConfig, ScriptRunConfig
+from plat.trainer.script.spec import ScriptTrainer
 
 Values = dict[str, dict[int, float]]
 Run = Callable[..., tuple[Values, Outcome]]
@@ -39,7 +40,7 @@ def run(tmp_path: Path) -> Run:
         (tmp_path / "mine.py").write_text(f"import json, os, sys, time\n{text}")
         io: Any = MemoryIo(tmp_path / "files")
         config = ScriptRunConfig(script=ScriptConfig(command="python mine.py", folder=str(tmp_path), **options))
-        outcome = train.train(spec.validate(config), io)
+        outcome = train.train(ScriptTrainer().validate(config), io)
         return values_of(io.logged), outcome
 
     return train_it
