@@ -27,7 +27,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 PIP := $(BIN)/python -m pip install --disable-pip-version-check
 
-.PHONY: sweep test coverage test-cluster test-verl test-sandbox reproduce-smoke lint results bench site install clean
+.PHONY: sweep test test-long coverage test-cluster test-verl test-sandbox reproduce-smoke lint results bench site install clean
 .DELETE_ON_ERROR:
 
 sweep: $(INSTALLED)
@@ -35,6 +35,9 @@ sweep: $(INSTALLED)
 
 test: $(INSTALLED)
 	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile $(ARGS)
+
+test-long: $(INSTALLED)
+	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile -m "long and not cluster and not chaos" $(ARGS)
 
 coverage: $(INSTALLED)
 	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --cov --cov-report term:skip-covered --cov-report html:build/coverage $(ARGS)

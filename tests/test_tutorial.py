@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PAGE = (Path(__file__).parents[1] / "docs" / "tutorial.md").read_text(encoding="utf-8")
 
 
@@ -26,6 +28,7 @@ def run(command: str, folder: Path) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.long
 def test_the_tutorial_does_what_it_says(tmp_path: Path) -> None:
     (script,), (experiment,) = blocks("python"), blocks("yaml")
     first, sweep, axis, look, plan = ([line for line in block.splitlines() if line] for block in blocks("sh"))

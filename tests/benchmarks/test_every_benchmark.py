@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
-LONG = {"big_store", "finished", "jobs", "together", "trainer"}  # more than ten seconds even so
+LONG = {"big_store", "finished", "jobs", "retrieval", "scale", "together", "trainer"}  # more than ten seconds even so
 NAMES = sorted(path.stem.removeprefix("bench_") for path in FOLDER.glob("bench_*.py"))
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.chaos) if n in LONG else n for n in NAMES])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.long) if n in LONG else n for n in NAMES])
 def test_it_runs(name):
     command = [sys.executable, str(FOLDER / f"bench_{name}.py")]
     environment = {**os.environ, "PLAT_BENCH_SHARE": "0.01"}

@@ -118,7 +118,7 @@ def differences(actual: Any, wanted: Any, where: str = "") -> Iterator[str]:
         yield f"{where}: {str(actual)[:200]} instead of {str(wanted)[:200]}"
 
 
-@pytest.mark.parametrize("round_number", range(2))
+@pytest.mark.parametrize("round_number", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_a_killed_sweep_ends_with_the_same_bits(
     undisturbed: tuple[Path, dict[str, Any], float], tmp_path: Path, round_number: int
 ) -> None:

@@ -86,7 +86,9 @@ def play(undisturbed, empty_store, share, number):
     assert actual["stored"] == wanted["stored"] and table(out) == said
 
 
-@pytest.mark.parametrize(("share", "number"), [(0.35, signal.SIGKILL), (0.6, signal.SIGTERM)])
+@pytest.mark.parametrize(
+    ("share", "number"), [(0.35, signal.SIGKILL), pytest.param(0.6, signal.SIGTERM, marks=pytest.mark.long)]
+)
 def test_a_tune_that_was_ended_anywhere_ends_as_an_undisturbed_one(undisturbed, empty_store, share, number):
     play(undisturbed, empty_store, share, number)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from plat_analysis.claims.claim_rows import RowEvidence, decide
 from plat_analysis.claims.decided import LEVEL
@@ -28,6 +29,7 @@ def test_claims_without_enough_data_are_no_part_of_the_family():
     assert [verdict.id for verdict in together(claims)] == ["c0"]
 
 
+@pytest.mark.long
 def test_claims_of_which_none_is_true_seldom_stand():
     rng = np.random.default_rng(5)
 

@@ -85,6 +85,7 @@ def test_students_t_alone_would_not_do(simulated):
     assert simulated["claims"].held_by_t_alone(7, 4000) > most(0.025, 4000)
 
 
+@pytest.mark.long
 def test_foreseen_looks_and_fresh_seeds_keep_the_promise(simulated):
     looks, random = simulated["looks"], np.random.default_rng(3)
     careless, foreseen = ([looks.held_at_some_look(random, n) for _ in range(500)] for n in (1, 5))
@@ -113,6 +114,7 @@ def test_the_edges_of_the_rule_of_regimes(simulated):
             assert share <= most(float(case.promised.removeprefix("at most ")), 150), case.name
 
 
+@pytest.mark.long
 def test_correlations_over_settings_that_have_nothing_to_do_with_each_other(simulated, monkeypatch):
     part = simulated["correlation"]
     monkeypatch.setattr(correlation, "RESAMPLED", 10)  # intervals are not asked for

@@ -63,6 +63,7 @@ def test_the_inner_product_is_that_of_two_updates_on_the_halves(compose, policy,
     assert metrics["grad/q1/null_task"] > 0
 
 
+@pytest.mark.long
 def test_rewards_of_an_act_agree_and_rewards_of_chance_do_not(compose, policy, play):
     """Planted: returns that are the length of a response have a direction; permuted ones have none, on average."""
     config = compose(*GRPO)

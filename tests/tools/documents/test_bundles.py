@@ -24,6 +24,7 @@ def test_runs_in_no_bundle_are_counted(bundles):
         bundles.report("nonsense")
 
 
+@pytest.mark.long
 def test_a_run_that_two_makes_of_cpu_have_is_that_of_the_reference(bundles):
     reference, other = (bundles.report(name).results for name in ("table4", "table4_other_cpu"))
     found = bundles.report("precheck").results

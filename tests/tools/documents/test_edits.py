@@ -38,10 +38,12 @@ def copied(folder: Path, *pages: Path) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_every_number_of_the_pages_is_that_of_the_bundles(bundles):
     assert problems(ROOT, bundles) == []
 
 
+@pytest.mark.long
 def test_every_edit_by_hand_is_found_where_it_was_made(bundles, tmp_path):
     pages = dict.fromkeys(Path(page) for page, _, _ in EDITS)
     root = copied(tmp_path, *pages, Path("docs/quickstart.md"))

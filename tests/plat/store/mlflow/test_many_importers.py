@@ -54,6 +54,7 @@ def hold(make_home, recipe, tmp_path, store, rounds, within):
     return len(found)
 
 
+@pytest.mark.long
 def test_eight_importers_into_one_file(make_home, recipe, tmp_path):
     assert hold(make_home, recipe, tmp_path, sqlite_file, rounds=2, within=0.3) == 0
 

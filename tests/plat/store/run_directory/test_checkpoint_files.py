@@ -196,7 +196,9 @@ def killed_at_line(number, work):
     return os.WIFSIGNALED(os.waitpid(pid, 0)[1])
 
 
-@pytest.mark.parametrize("step", [2, 1], ids=["a new step", "the same step again"])
+@pytest.mark.parametrize(
+    "step", [2, pytest.param(1, marks=pytest.mark.long)], ids=["a new step", "the same step again"]
+)
 def test_a_kill_at_any_line_leaves_the_old_or_the_new_one(tmp_path, monkeypatch, step):
     """With SIGKILL at each line in turn of our code that saves and prunes, and before each file that is removed."""
     monkeypatch.setattr(os, "fsync", lambda handle: None)  # a killed process loses nothing that it has written
