@@ -222,12 +222,18 @@ class Trainer(ABC):
         return None
 
     def prepare(self, config: Any, cache: Path) -> None:
-        """Do the shared work, unless it is done: its result is kept at cache/<kind>/<key>."""
+        """Do the shared work, unless it is done: its result is kept at cache/<kind>/<key>.
+
+        Raises RunError in a trainer without this method.
+        """
         raise RunError(f"the trainer {self.name!r} names a preparation and has no `prepare`", where=self.name)
 
     def evaluate(self, config: Any, state: State, cache: Path, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Evaluate a checkpoint for `plat eval`. Raises SpecError for unknown options."""
-        raise NotImplementedError
+        """Evaluate a checkpoint for `plat eval`.
+
+        Raises SpecError for unknown options, RunError in a trainer without this method.
+        """
+        raise RunError(f"the trainer {self.name!r} has no `evaluate`", where=self.name)
 
     def less_memory(self, config: Any) -> Any | None:
         """Return a config with other operational keys that needs less memory at once, for a run that had too little.

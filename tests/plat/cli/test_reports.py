@@ -125,7 +125,7 @@ def test_a_report_is_recorded_the_same_every_time(plat, spec, home, toy, monkeyp
     own = contents[0][0][place]["file small"]
     assert (
         own["tags"]["plat.claim.climbs"] in ("reproduced", "not reproduced", "partial")
-        and "claim/climbs/value" in own["metrics"]
+        and "claim/climbs/value" in own["latest"]
     )
     assert own["tags"]["mlflow.note.content"].startswith(f"- **{own['tags']['plat.claim.climbs']}** climbs: It climbs.")
     assert description.startswith(f"**Verdicts: 1 {own['tags']['plat.claim.climbs']}**")

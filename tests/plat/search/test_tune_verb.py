@@ -116,7 +116,7 @@ def test_the_way_on_with_runs_of_a_search_is_plat_tune(plat, file, home):
 
 
 def test_failed_runs_of_a_search_are_tried_again_and_exported(plat, file, home, tmp_path, empty_store):
-    file.write_text(TEXT.replace("SPEC", 'SPEC", mischief: "error_once').replace("[10, 50]", "[1, 2]"))
+    file.write_text(TEXT.replace("plat_toy:Toy", 'plat_toy:Toy", mischief: "error_once').replace("[10, 50]", "[1, 2]"))
     assert plat("tune", file, "--jobs", 1)[0] == 3
     shown = " ".join(plat("status", file)[1].split())
     assert "2 failed: failed:error" in shown and "`plat retry` tries again" in shown, shown
