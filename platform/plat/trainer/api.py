@@ -144,7 +144,7 @@ SUBCLASS = "subclass plat.trainer.api.Trainer, and name the class: docs/adding-a
 
 
 class Trainer(ABC):
-    """A trainer. Its entry point names the subclass, of which plat makes one object, without arguments.
+    """A trainer. The entry point names the subclass, and plat calls it once, without arguments.
 
     Importing the module of a trainer must not import torch: heavy imports happen inside its methods. Only `train`, and
     the first three attributes, are required. In the methods, `config` is an instance of `config_type`, or the same as
@@ -197,7 +197,7 @@ class Trainer(ABC):
     def validate(self, config: Any) -> Any:
         """Return the config, or a normalised `dataclasses.replace` of it. Must be quick: it runs when a file is read.
 
-        Raises SpecError, of which `where` may name a dotted key, for combinations that cannot run.
+        Raises SpecError for combinations that cannot run; its `where` may name a dotted key.
         """
         return config
 
@@ -278,7 +278,7 @@ class Trainer(ABC):
 
 
 def has_own(trainer: Trainer, method: str) -> bool:
-    """Return True if the trainer's class has a method of its own under this name."""
+    """Return True if the trainer's class replaces this method of `Trainer`."""
     return getattr(type(trainer), method) is not getattr(Trainer, method)
 
 
