@@ -197,7 +197,7 @@ class Toy(Trainer):
             if folder.exists():
                 return
             print("preparing", config.recipe, flush=True)
-            if config.recipe == "gated":  # it takes until somebody opens the gate
+            if config.recipe == "gated":  # waits until the file `gate` is there
                 wait_for_gate(cache)
             time.sleep(0.05)
             with open(cache / "prepared.txt", "a") as file:

@@ -70,7 +70,7 @@ def sweep(
                  executed; an exception ends the sweep before anything has run
     on_finished  called in this process after each executed run that ended, also if it failed, was cancelled or refused
                  (for example to import it); an exception is noted in `trouble` and stops nothing
-    on_running   called every LIVE_EVERY seconds with the runs that execute; its exceptions are noted, too
+    on_running   called every LIVE_EVERY seconds with the runs that execute; an exception is shown and ends the calls
     steal        take over runs whose lease cannot be checked from this machine
     retry        retry failed runs, whatever their failure class
     stall_after  seconds without an event after which a run is killed as stalled; None: the trainer's default
@@ -225,7 +225,7 @@ class _Drive:
             self.progress.message(text)
 
     def _call_while_running(self) -> None:
-        """Call `on_running` every LIVE_EVERY seconds; the first exception is shown and noted, and ends the calls."""
+        """Call `on_running` every LIVE_EVERY seconds; the first exception is shown and ends the calls."""
         if self.on_running is None or time.monotonic() - self._mirrored < LIVE_EVERY:
             return
         running = [job.run for job in self.dispatcher.jobs.values() if job.kind == "run" and job.state == RUNNING]
