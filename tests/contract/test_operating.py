@@ -45,8 +45,8 @@ def follow(home, runs, *more, **options):
 
 
 def contents(home: Home) -> dict[str, bytes]:
-    """Every file of a home but the index, which is a cache."""
-    files = (path for path in home.root.rglob("*") if path.is_file() and not path.name.startswith("index.db"))
+    """Every file of a home."""
+    files = (path for path in home.root.rglob("*") if path.is_file())
     return {str(path): path.read_bytes() for path in files}
 
 

@@ -11,7 +11,6 @@ from plat.planning import make_plan
 from plat.planning.plan import Plan
 from plat.spec.expansion.experiment import Run, load_experiments
 from plat.store.home import Home
-from plat.store.index import configs
 from plat.store.run_directory.creation import create
 from plat.store.run_directory.spool import SpoolWriter
 
@@ -61,9 +60,7 @@ def of(plan: Plan, **axes: object) -> Run:
     return row.run
 
 
-@pytest.mark.parametrize("few", [100, 0])  # from the files, and with the index
-def test_it_is_the_mean_over_the_different_batches_of_each_start(planned, home, monkeypatch, few):
-    monkeypatch.setattr(configs, "FEW", few)
+def test_it_is_the_mean_over_the_different_batches_of_each_start(planned, home):
     plan = planned()
     assert plan.notes == [] and "before training" not in plan.render()
     played(home, of(plan, slip="dry", filter="none", seed=0), 1, rv_std_over_mean=1.0)
@@ -77,9 +74,7 @@ def test_it_is_the_mean_over_the_different_batches_of_each_start(planned, home, 
     ]
 
 
-@pytest.mark.parametrize("few", [100, 0])
-def test_rollouts_alone_of_another_file_are_found_and_other_sampling_is_not(planned, home, monkeypatch, few):
-    monkeypatch.setattr(configs, "FEW", few)
+def test_rollouts_alone_of_another_file_are_found_and_other_sampling_is_not(planned, home):
     alone = planned("train.iterations=0", "train.precheck=16", "algorithm=ppo")
     played(home, of(alone, slip="wet", filter="none", seed=0), 0, rv_std_over_mean=0.5)
     hotter = planned("train.temperature=0.3")

@@ -11,7 +11,7 @@ from plat.app.standing import why_missing
 from plat.dispatch.schedulers import ask_schedulers, corrected
 from plat.store.coordination.preparations import preparations
 from plat.store.home import Home
-from plat.store.index.indexed_runs import descriptions, states
+from plat.store.many_runs import descriptions, states
 from plat.store.run_directory.paths import RunPaths
 from plat.store.run_directory.run_files import load_meta
 from plat.store.run_directory.state import STATES, RunState, run_state

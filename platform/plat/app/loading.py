@@ -13,7 +13,7 @@ from plat.app.home_runs import find_run, home_option
 from plat.app.messages import tell
 from plat.errors import PlatError, SpecError, UnknownTrainer
 from plat.store.home import Home
-from plat.store.index.indexed_runs import descriptions, states
+from plat.store.many_runs import descriptions, states
 from plat.store.run_directory.paths import RunPaths
 from plat.words.outcomes import PRUNED
 

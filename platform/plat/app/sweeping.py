@@ -103,7 +103,7 @@ def first_missing(runs: list[Run], home: Home, number: int | None) -> list[Run]:
     """Return the first `number` runs that a sweep would execute, in their order; None: all runs."""
     if number is None:
         return runs
-    from plat.store.index.indexed_runs import states
+    from plat.store.many_runs import states
 
     stands = states(home, [run.id for run in runs])
     return [run for run in runs if not _has_ended(stands[run.id])][:number]

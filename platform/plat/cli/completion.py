@@ -17,7 +17,7 @@ LARGEST = 1 << 20  # bytes of an experiment file
 def runs(context: Context, incomplete: str) -> list[str]:
     """Return the names of runs of the home, and the short ids if something was typed; [] if they cannot be read."""
     from plat.store.home import Home
-    from plat.store.index.indexed_runs import descriptions
+    from plat.store.many_runs import descriptions
 
     with contextlib.suppress(Exception):
         home = Home.find(context.params.get("home"))

@@ -15,7 +15,7 @@ from plat.dispatch.sweep_ends import RunEnd
 from plat.runner.failures import FINAL
 from plat.store.coordination.submissions import damaged_submissions
 from plat.store.home import Home
-from plat.store.index.indexed_runs import Description, descriptions, states
+from plat.store.many_runs import Description, descriptions, states
 from plat.store.run_directory.creation import create, lost_files
 from plat.store.run_directory.paths import RunPaths
 from plat.store.run_directory.run_files import config_changed_since_result, config_hash, set_damaged_config_aside

@@ -19,7 +19,7 @@ from plat.processes.cores import usable_cores
 from plat.spec.composition.trainer_calls import checked_call
 from plat.spec.expansion.experiment import Experiment, Run
 from plat.store.home import Home
-from plat.store.index.indexed_runs import states
+from plat.store.many_runs import states
 from plat.store.run_directory.state import RunState
 from plat.trainer.api import PlanNote, Trainer
 from plat.trainer.finding import find_trainer

@@ -15,7 +15,7 @@ from plat.spec.expansion.experiment import Run, config_object
 from plat.spec.expansion.run import same_results
 from plat.spec.identity.run_identity import canonical, named_code, run_code
 from plat.store.home import Home
-from plat.store.index.indexed_runs import states
+from plat.store.many_runs import states
 from plat.store.run_directory.paths import RunPaths
 from plat.store.run_directory.run_files import config_hash, load_config, load_meta
 from plat.trainer.api import has_own

@@ -10,7 +10,7 @@ from plat.spec.composition.trainer_calls import checked_call
 from plat.spec.expansion.experiment import Experiment, Run, config_object
 from plat.spec.identity.recorded_config import NEW, Recorded
 from plat.store.home import Home
-from plat.store.index.indexed_runs import states
+from plat.store.many_runs import states
 from plat.trainer.api import Need, Trainer, has_own
 from plat.trainer.finding import find_trainer
 from plat.words.states import RunStatus

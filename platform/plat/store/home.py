@@ -12,7 +12,6 @@
     history.jsonl                 measured wall times, for `plat plan`
     preparations/                 one file for each active preparation
     sweeps/<name>/                one folder for each active sweep (plat.store.coordination.live_sweeps)
-    index.db                      cache of the run directories (plat.store.index)
     submissions/<name>/           one submission to a scheduler (plat.store.coordination.submissions)
     logs/                         logs of preparations and of the worker server
     import.lock  meta.lock  submissions.lock

@@ -177,7 +177,7 @@ def test_what_killed_processes_left_below_runs_is_collected(plat, swept, home):
     assert not old.exists() and new.exists(), "one that is an hour old belongs to nobody"
 
 
-@pytest.mark.parametrize("name", ["index.db", "home.json", "history.jsonl", "studies.db", "reports/.own.json"])
+@pytest.mark.parametrize("name", ["home.json", "history.jsonl", "studies.db", "reports/.own.json"])
 def test_a_pipe_in_place_of_a_file_of_the_home_is_not_waited_for(plat, swept, home, tmp_path, name):
     (home / name).unlink(missing_ok=True)
     os.mkfifo(home / name)

@@ -1,18 +1,16 @@
-"""Torn files of a home that is at work: leases, submissions, base models, probe tables, the index.
+"""Torn files of a home that is at work: leases, submissions, base models, probe tables.
 
 The home has runs that a scheduler did and has, one whose process was killed with its lease, one of a stand-in with its
-base model and its probes, and an index. After any damage the right results are reached, or it is said what is wrong.
+base model and its probes. After any damage the right results are reached, or it is said what is wrong.
 """
 
 from __future__ import annotations
 
 import json
 import multiprocessing
-import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -20,7 +18,6 @@ from clusters import PYTHONPATH, QUICK, FakeSlurm
 from told import said, same_or_absent, values
 from torn_files import damage
 
-import plat.store.index as index
 from plat.dispatch.driver import sweep
 from plat.errors import CheckpointError
 from plat.runner.execution import execute
@@ -47,7 +44,7 @@ matrix: {filter: [none, top_p], seed: [0]}
 report: [{builder: collapse}]
 """
 TINY = ("scale=smoke", "task=frozenlake")
-FILES = ("lease.json", "events.jsonl", "tables.jsonl", "history.jsonl", "index.db")
+FILES = ("lease.json", "events.jsonl", "tables.jsonl", "history.jsonl")
 
 
 def is_new(path):
@@ -57,23 +54,6 @@ def is_new(path):
 
 def model_of(*overrides):
     return config_object(build_run([*TINY, *overrides]), EmbeddedTrainer()).model
-
-
-def steady(path):
-    """The stamp of a file, of what a copy of a home keeps."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return f"0:{status.st_size}:{status.st_mtime_ns}:{status.st_mtime_ns}"
-
-
-def index_of_any_size(patch):
-    """An index is kept of however few runs, and serves in copies of the home, too."""
-    for module in (index.remembered, index.indexed_runs):
-        patch.setattr(module, "stamp", steady)
-        patch.setattr(module, "SAVED_FROM", 1)
-    patch.setattr(index.indexed_runs, "FEW", 0)
 
 
 @pytest.fixture(scope="module")
@@ -94,10 +74,6 @@ def whole(tmp_path_factory, empty_store):
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stdout + done.stderr
         fill(home, slurm, load_experiments([folder / "walks.yaml"], [])[0])
-        index_of_any_size(patch)
-        time.sleep(index.remembered.SETTLED)
-        index.indexed_runs.states(home), index.indexed_runs.descriptions(home, home.run_ids())
-    assert (home.root / "index.db").exists()
     build(model_of("model.base.seed=1"), home.cache / "package")
     shutil.copytree(home.root, folder / "kept")
     yield folder, environment
@@ -129,7 +105,6 @@ def restored(whole, monkeypatch):
     monkeypatch.chdir(folder)
     monkeypatch.setattr(base_record, "SHIPPED", folder / "home/cache/package")
     monkeypatch.setattr(base_record, "SHIPPED_KEYS", ())
-    index_of_any_size(monkeypatch)
     return folder
 
 

@@ -1,4 +1,4 @@
-"""Which runs a sweep has to do: done ones are not read again, and fixed whatever the index knows of them."""
+"""Which runs a sweep has to do; done ones are fixed whatever has become of their files."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from plat.dispatch.admission import Admission
 from plat.errors import SpecError
 from plat.spec.expansion.experiment import Experiment
 from plat.store.disk.durable import to_checked_json, write
-from plat.store.index import indexed_runs, remembered
-from plat.store.run_directory import own_files
 from plat.store.run_directory.creation import create
 from plat.store.run_directory.run_files import config_hash, load_meta, read_config
 
@@ -18,13 +16,9 @@ RUNS = [toy_run(seed=seed) for seed in range(4)]
 RESULT = {"outcome": "finished", "step": 6, "success": 0.5, "time": 1.7e9, "attempt": 1, "attempts": [1]}
 
 
-@pytest.fixture(params=["index", "directories"])
-def done(home, request, monkeypatch):
-    """A home in which the first three runs are done, whose index knows them, or that has none."""
-    if request.param == "index":
-        monkeypatch.setattr(indexed_runs, "FEW", 0)
-        monkeypatch.setattr(remembered, "SAVED_FROM", 1)
-        monkeypatch.setattr(remembered, "is_settled", lambda mark, now: True)
+@pytest.fixture
+def done(home):
+    """A home in which the first three runs are done."""
     for run in RUNS[:3]:
         write(create(home, run, "first").result, to_checked_json({"id": run.id, **RESULT}))
     judged(home)
@@ -35,15 +29,6 @@ def judged(home, name="first"):
     """The states of the runs, as a sweep of a file with this name finds them."""
     file = Experiment(name, home.root / name, name, "paper1", None, [], [], {}, RUNS, {}, "toy")
     return [end.state for end in Admission(home, [file], []).judge(RUNS)]
-
-
-@pytest.mark.parametrize("done", ["index"], indirect=True)
-def test_done_runs_that_the_index_knows_are_not_read(done, monkeypatch):
-    read = []
-    real = own_files.load_json
-    monkeypatch.setattr(own_files, "load_json", lambda path: (read.append(path), real(path))[1])
-    assert judged(done) == ["done"] * 3 + ["missing"]
-    assert not {path.parent.name for path in read} & {run.id for run in RUNS[:3]}
 
 
 def remove_config(paths):

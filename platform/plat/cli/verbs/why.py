@@ -11,7 +11,7 @@ from plat.cli.common import HomeOption, JsonOption, RunArgument, print_json, ver
 from plat.cli.screen.table import fitted, table
 from plat.runner.failures import AFTER_OOM
 from plat.spec.identity.run_identity import named_code
-from plat.store.index.configs import nearest
+from plat.store.many_runs import nearest
 from plat.store.run_directory.artifact_files import Artifact, artifacts_of
 from plat.store.run_directory.numerics import numerics_of_run
 from plat.store.run_directory.own_files import Damage

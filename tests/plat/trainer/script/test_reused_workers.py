@@ -48,9 +48,11 @@ def workers_of(folder: Path, seed: int) -> list[int]:
     return [int(pid) for log in logs for pid in re.findall(r'^{"worker": (\d+)', log, re.MULTILINE)]
 
 
-def waiting_workers(folder: Path) -> list[int]:
-    """Return the workers of runs whose lease is released."""
-    return [workers_of(folder, seed)[-1] for seed in range(2) if not run_of(folder, seed).lease.exists()]
+def end(sweep: subprocess.Popen[bytes]) -> None:
+    """Kill what is left of a sweep that leads a session."""
+    for pid in members(sweep.pid):
+        os.kill(pid, signal.SIGKILL)
+    sweep.wait()
 
 
 def test_a_failed_run_ends_its_worker_and_finished_ones_do_not(plat: Verb, project: Path) -> None:
@@ -91,13 +93,18 @@ def test_a_waiting_worker_may_die_and_does_not_outlive_the_sweep(project: Path, 
 def test_a_stopped_worker_that_waits_does_not_hold_up_the_end(project: Path) -> None:
     lines = "while sys.argv[1] == '0' and not os.path.exists('go'):\n    time.sleep(0.05)\n"
     command = [sys.executable, "-m", "plat", "sweep", experiment(project, lines, seeds=2), "--jobs", "2"]
-    sweep = subprocess.Popen(command, cwd=project, stdout=subprocess.DEVNULL, start_new_session=True)
-    wait_for(lambda: is_done(project, 1), sweep)
-    (worker,) = workers_of(project, 1)
-    wait_for(lambda: worker in waiting_workers(project), sweep)
-    os.kill(worker, signal.SIGSTOP)
-    (project / "go").touch()
-    assert sweep.wait(60) == 0 and process_start(worker) is None
+    shown = project / "shown.txt"
+    with shown.open("w") as output:
+        sweep = subprocess.Popen(command, cwd=project, stdout=output, start_new_session=True)
+    try:
+        # Stopped earlier, between the release of its lease and its answer to the sweep, it would count as busy.
+        wait_for(lambda: "finished" in shown.read_text(), sweep)
+        (worker,) = workers_of(project, 1)
+        os.kill(worker, signal.SIGSTOP)
+        (project / "go").touch()
+        assert sweep.wait(60) == 0 and process_start(worker) is None
+    finally:
+        end(sweep)
 
 
 def test_workers_that_wait_with_another_environment_do_not_pile_up(plat: Verb, project: Path) -> None:
