@@ -35,7 +35,6 @@ MAY_IMPORT = {
     "plat.processes": set(),
     "plat.words": set(),
     "plat.characters": set(),
-    "plat.text_rows": set(),
     "plat.units": set(),
     "plat.user_code": set(),
     "plat.moved_modules": set(),
@@ -109,7 +108,6 @@ EVERYWHERE = (
     "plat.words",
     "plat.processes",
     "plat.characters",
-    "plat.text_rows",
     "plat.units",
     "plat.user_code",
 )
@@ -307,9 +305,9 @@ def test_the_analysis_reads_the_store_and_never_writes_it():
     readable = (
         "plat.store.mlflow.frames",
         "plat.store.mlflow.report_record",  # what a report hands over to be written
-        "plat.store.mlflow.spelling",
+        "plat.store.mlflow.run_tags",
         "plat.store.home",
-        "plat.store.coordination.trial_records",
+        "plat.store.coordination.live_sweeps",
         "plat.store.bundle.bundle_frames",
         "plat.store.bundle.format",
     )

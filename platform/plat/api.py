@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from plat.app.report_making import MadeReport
     from plat.dispatch.sweep_ends import SweepReport
     from plat.planning.plan import Plan
-    from plat.search.summary import Summary
+    from plat.search.following import Summary
     from plat.spec.expansion.experiment import Experiment
     from plat.store.mlflow.frames import Frames
 
@@ -45,7 +45,7 @@ def _in_our_words(function: Callable[P, T]) -> Callable[P, T]:
         try:
             return function(*args, **kwargs)
         except OSError as error:
-            from plat.app.os_errors import in_our_words
+            from plat.app.messages import in_our_words
 
             known = in_our_words(error)
             if known is None:

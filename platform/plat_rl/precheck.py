@@ -19,7 +19,7 @@ from plat.spec.composition.schema import select
 from plat.spec.expansion.run import Run
 from plat.store.home import Home
 from plat.store.many_runs import agreeing, flat_config
-from plat.store.mlflow.spelling import flatten
+from plat.store.mlflow.run_tags import flatten
 from plat.store.run_directory.paths import RunPaths, run_of
 from plat.store.run_directory.spool import parse_line
 from plat.trainer.api import PlanNote

@@ -23,8 +23,8 @@ from plat.app.messages import stage
 from plat.cli import _guarded, main
 from plat.cli.screen import output
 from plat.dispatch.dispatcher import Change
+from plat.dispatch.follower import View
 from plat.dispatch.progress import Live, Totals
-from plat.dispatch.run_view import View
 from plat.errors import HomeError, SpecError, StoreError
 from plat.store.disk.durable import to_checked_json
 from plat.store.home import Home

@@ -10,7 +10,7 @@ import pytest
 from plat import planning
 from plat.cli.verbs import doctor
 from plat.dispatch.local import local_dispatcher
-from plat.processes import cores
+from plat.processes import own_process
 from plat.words.outcomes import failure_class, is_failure, is_result, is_stopped
 
 
@@ -46,15 +46,15 @@ def quota_of_one_core(monkeypatch):
 
 
 def test_planner_doctor_and_dispatcher_respect_a_cpu_quota(quota_of_one_core):
-    assert cores.usable_cores() == 1
-    assert planning.usable_cores is cores.usable_cores
+    assert own_process.usable_cores() == 1
+    assert planning.usable_cores is own_process.usable_cores
     assert doctor.check_cores().says.startswith("1 (a CPU quota of 1), memory")
-    assert local_dispatcher.usable_cores is cores.usable_cores
+    assert local_dispatcher.usable_cores is own_process.usable_cores
 
 
 def test_without_a_quota_the_affinity_counts(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2})
-    monkeypatch.setattr(cores, "cpu_quota", lambda: None)
-    assert cores.usable_cores() == 3
-    monkeypatch.setattr(cores, "cpu_quota", lambda: 0.25)
-    assert cores.usable_cores() == 1
+    monkeypatch.setattr(own_process, "cpu_quota", lambda: None)
+    assert own_process.usable_cores() == 3
+    monkeypatch.setattr(own_process, "cpu_quota", lambda: 0.25)
+    assert own_process.usable_cores() == 1

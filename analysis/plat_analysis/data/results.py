@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plat.errors import SpecError
-from plat.store.mlflow.spelling import clean_key
+from plat.store.mlflow.run_tags import clean_key
 from plat.suggest import nearest
 from plat.words.metric_names import SUCCESS
 from plat.words.outcomes import is_result

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from plat.store.coordination.trial_records import Trial
+from plat.store.coordination.live_sweeps import Trial
 from plat_analysis.artifact import Figure
 from plat_analysis.figures import style
 from plat_analysis.tables.trials import Objectives

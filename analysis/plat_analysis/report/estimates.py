@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from plat.store.mlflow.spelling import clean_key
+from plat.store.mlflow.run_tags import clean_key
 from plat_analysis.artifact import Figure, Table
 from plat_analysis.claims.engine import Verdict
 from plat_analysis.facets import named_number

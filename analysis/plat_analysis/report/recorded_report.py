@@ -12,7 +12,7 @@ import json
 import re
 
 from plat.store.mlflow.report_record import CLAIMS, ReportRecord
-from plat.store.mlflow.spelling import clean_key
+from plat.store.mlflow.run_tags import clean_key
 from plat.units import counted
 from plat_analysis.artifact import p_value
 from plat_analysis.claims.engine import Verdict

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from plat.store.coordination.trial_records import Trial, Winner
+from plat.store.coordination.live_sweeps import Trial, Winner
 from plat_analysis.artifact import DASH, Cell, Column, Note, Row, Table
 from plat_analysis.statistics.intervals import LEVEL, welch_lower_bound
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from plat.app.earlier_ids import with_earlier_ids
+from plat.app.entries import with_earlier_ids
 from plat.app.home_runs import find_run, home_option
 from plat.app.messages import tell
 from plat.errors import PlatError, SpecError, UnknownTrainer

@@ -12,7 +12,7 @@ from plat.app.loading import split
 from plat.app.messages import tell
 from plat.app.sweeping import Sweep, make_home, run_missing
 from plat.errors import SpecError
-from plat.processes.cores import usable_cores
+from plat.processes.own_process import usable_cores
 from plat.trainer.resources import Resources
 from plat.words.outcomes import PRUNED
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from plat.dispatch.dispatcher_spec import SearchCall, Setting
     from plat.dispatch.progress import Progress
     from plat.dispatch.sweep_ends import SweepReport
+    from plat.search.following import Summary
     from plat.search.search import Search
-    from plat.search.summary import Summary
     from plat.spec.expansion.experiment import Experiment
 
 ON_A_CLUSTER = 10  # runs at once without --jobs
@@ -89,8 +89,8 @@ def search_rest(
     Raises HomeError if another process works on the search, and what `run_missing` raises.
     """
     from plat.dispatch.registry import find_dispatcher
+    from plat.search.following import summarise
     from plat.search.study import open_study
-    from plat.search.summary import summarise
     from plat.search.trial_source import TrialSource
 
     make_home(sweep)
@@ -117,9 +117,8 @@ def _search_there(
     """
     from plat.dispatch.dispatcher_spec import SearchCall
     from plat.dispatch.schedulers import ask_schedulers
-    from plat.search.following import FollowedSearch
+    from plat.search.following import FollowedSearch, summarise
     from plat.search.study import Study, open_study
-    from plat.search.summary import summarise
     from plat.search.trials import Trials
 
     call = SearchCall(search.name, str(search.path.absolute()), search.overrides, search.first_run.resources)

@@ -80,8 +80,7 @@ def _guarded(arguments: list[str]) -> int:
 def _settings_of_one_call() -> Iterator[None]:
     """Reset global options, so that two calls in one process are independent."""
     from plat.cli.common import settings
-    from plat.plugins.code_folders import restored
-    from plat.plugins.loading import ALLOW_IMPORT
+    from plat.plugins.loading import ALLOW_IMPORT, restored
 
     settings.verbose = False
     allowed = os.environ.get(ALLOW_IMPORT)

@@ -19,8 +19,7 @@ from typing import Any, TextIO
 
 from plat.characters import escaped, one_line
 from plat.dispatch.dispatcher import ENDED, QUEUED, RUNNING, WAITING, Change, Job
-from plat.dispatch.follower import Follower
-from plat.dispatch.run_view import View, laid_out
+from plat.dispatch.follower import Follower, View, laid_out
 from plat.spec.composition.trainer_calls import iterations_of
 from plat.store.coordination.preparations import progress_of
 from plat.store.home import Home

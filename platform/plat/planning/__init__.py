@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from plat.planning.check import needs_of
 from plat.planning.cost import History, bytes_per_run, disk_bytes, rate_so_far
 from plat.planning.plan import Plan, PlanRow
-from plat.processes.cores import usable_cores
+from plat.processes.own_process import usable_cores
 from plat.spec.composition.trainer_calls import checked_call
 from plat.spec.expansion.experiment import Experiment, Run
 from plat.store.home import Home

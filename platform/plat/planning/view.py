@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from plat.characters import one_line
-from plat.plugins.code_folders import file_of
+from plat.plugins.loading import file_of
 from plat.plugins.plugin_code import FILES
 from plat.spec.expansion.experiment import Experiment
 from plat.spec.expansion.run import Run

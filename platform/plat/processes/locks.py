@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
+import glob
 import os
 import stat
 from pathlib import Path
@@ -56,3 +58,16 @@ def probe_lock(path: Path) -> bool | None:
         return take_lock(handle, shared=True)
     finally:
         os.close(handle)
+
+
+# Find out if a file is open.
+
+
+def is_open(path: str) -> bool:
+    """Return True if a process of this user and machine, which may be this one, has a file open."""
+    real = os.path.realpath(path)
+    for link in glob.iglob("/proc/[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):
+            if os.readlink(link) == real:
+                return True
+    return False

@@ -6,7 +6,7 @@ touched.
 The process of a run is the *subreaper* of its descendants: it adopts orphans, so all descendants stay below it. At the
 end of the run it sends them SIGTERM, then SIGKILL. If the process of the run is killed, its parent, the worker server,
 adopts and ends them in the same way. If both are killed at once, the next attempt of the run kills the leftovers: they
-carry the run's directory in their environment (`plat.processes.marked`).
+carry the run's directory in their environment (`plat.processes.identification`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
-from plat.processes.marked import READABLE, kill_marked
+from plat.processes.identification import READABLE, kill_marked
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_GET_CHILD_SUBREAPER = 1, 36, 37  # of Linux, in prctl.h
 MARK = "PLAT_RUN_DIRECTORY"  # environment variable with the run's directory

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Literal
 
 from plat.dispatch.sweep_ends import RunEnd
 from plat.errors import SpecError
+from plat.search.following import progress
 from plat.search.search import Search
 from plat.search.study import STEPS, Study
-from plat.search.summary import progress
 from plat.search.trial import OpenTrial
 from plat.search.trial_curve import Diverged
 from plat.store.home import Home

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 from plat.errors import HomeError
 from plat.plain_files import read_text
 from plat.store.home import Home
-from plat.store.mlflow.spelling import flatten
+from plat.store.mlflow.run_tags import flatten
 from plat.store.run_directory.config_text import load_by_sections
 from plat.store.run_directory.paths import RunPaths
 from plat.store.run_directory.run_files import load_meta, read_config

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from plat.errors import PlatError, PluginError, SpecError, UnknownTrainer
-from plat.plugins.code_folders import check_beside, file_of, import_from
-from plat.plugins.loading import ALLOW_IMPORT, load_plugin, published
+from plat.plugins.loading import ALLOW_IMPORT, check_beside, file_of, import_from, load_plugin, published
 from plat.suggest import nearest, suggest
 from plat.switches import is_on
 from plat.trainer.annotations import fits

@@ -15,7 +15,7 @@ from plat.cli.screen.output import tell
 from plat.cli.screen.table import table as text_table
 from plat.cli.screen.table import terminal_width
 from plat.errors import CheckpointError, PlatError, SpecError
-from plat.processes.cores import usable_cores
+from plat.processes.own_process import usable_cores
 from plat.store.home import Home
 from plat.units import counted
 

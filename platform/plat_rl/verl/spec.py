@@ -12,7 +12,7 @@ from typing import Any
 
 from plat.errors import SpecError
 from plat.extras import require_extra
-from plat.processes.cores import usable_cores
+from plat.processes.own_process import usable_cores
 from plat.trainer.api import Need, Outcome, RunIO, State
 from plat.trainer.resources import Resources
 from plat_envs.hub_cache import model_need

@@ -11,8 +11,7 @@ import pytest
 from beside import trainer_text
 
 from plat.dispatch.ray.jobs import INHERITED
-from plat.plugins.code_folders import FOLDERS
-from plat.plugins.loading import ALLOW_IMPORT
+from plat.plugins.loading import ALLOW_IMPORT, FOLDERS
 from plat.store.home import Home
 
 LINES = (

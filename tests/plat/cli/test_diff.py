@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from plat.cli.common import print_json
-from plat.cli.screen.plot import HEIGHT, plot
+from plat.cli.screen.report_text import HEIGHT, plot
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from plat.app.first_file import asking
+from plat.app.first_file.asking import not_given
 from plat.app.first_file.flags import flags_of_help
-from plat.app.first_file.given_words import not_given
 from plat.errors import SpecError
 from plat.spec.reading.yaml_reader import read
 

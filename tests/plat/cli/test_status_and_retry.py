@@ -101,7 +101,7 @@ def test_retry_takes_the_name_or_the_id_of_a_run(plat, spec, home, toy):
 
 def test_what_goes_on_with_a_cancelled_run_is_no_retry(plat, executed):
     """What a sweep says at its end, and what `plat retry` says then."""
-    from plat.cli.screen.conclusion import conclude
+    from plat.cli.screen.failure_words import conclude
     from plat.dispatch.sweep_ends import RunEnd, SweepReport
 
     run = executed()

@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from plat.app.entries import entry_in
 from plat.characters import wrapped
 from plat.cli.screen.watch_screen import describe, views_of
-from plat.dispatch.follower import Follower
-from plat.dispatch.run_view import View, laid_out
+from plat.dispatch.follower import Follower, View, laid_out
 from plat.store.home import Home
 from plat.store.run_directory import lease
 from plat.store.run_directory.attempts import new_attempt

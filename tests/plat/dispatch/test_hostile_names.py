@@ -16,8 +16,8 @@ from plat.app.entries import Entry
 from plat.characters import forbidden_character, one_line
 from plat.cli.screen.watch_screen import Screen, describe
 from plat.dispatch.dispatcher import ENDED, QUEUED, RUNNING, Change
+from plat.dispatch.follower import View
 from plat.dispatch.progress import Live, Plain, Totals
-from plat.dispatch.run_view import View
 from plat.store.home import Home
 from plat.store.run_directory.state import RunState
 

@@ -11,13 +11,13 @@ from toy_runs import toy_run
 
 from plat.dispatch import progress
 from plat.dispatch.dispatcher import ENDED, QUEUED, RUNNING, WAITING, Change
+from plat.dispatch.follower import View
 from plat.dispatch.local.devices import visible_gpus
 from plat.dispatch.local.local_decisions import oom_kills, read_end, stall_signal
 from plat.dispatch.local.local_dispatcher import LocalDispatcher
 from plat.dispatch.local.schedule import make_jobs, thread_environment, trainers_that_train
 from plat.dispatch.progress import Board, Totals, summary
-from plat.dispatch.run_view import View
-from plat.processes.cores import usable_cores
+from plat.processes.own_process import usable_cores
 from plat.processes.process_tree import signal_name
 from plat.store.coordination.preparations import announced
 from plat.store.home import Home

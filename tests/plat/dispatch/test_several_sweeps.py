@@ -12,7 +12,7 @@ from toy_runs import no_step_twice, toy_run
 
 from plat.dispatch.driver import sweep
 from plat.dispatch.local.devices import SharedCores
-from plat.processes.cores import usable_cores
+from plat.processes.own_process import usable_cores
 from plat.store.home import Home
 from plat.store.run_directory import lease
 from plat.store.run_directory.creation import create

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from plat.processes.open_files import is_open
+from plat.processes.locks import is_open
 
 
 def test_a_file_is_open_until_it_is_closed_also_under_another_name(tmp_path: Path) -> None:

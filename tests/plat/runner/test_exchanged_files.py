@@ -18,8 +18,7 @@ from plat.store.disk.durable import exchange
 from plat.store.home import Home
 from plat.store.mlflow.frames import Store
 from plat.store.mlflow.importer import import_runs
-from plat.store.provenance.code_state import CodeState
-from plat.store.provenance.repository import Repository
+from plat.store.provenance.code_state import CodeState, Repository
 from plat.store.run_directory.creation import create
 from plat.store.run_directory.history import run_history
 from plat.store.run_directory.run_files import set_damaged_config_aside

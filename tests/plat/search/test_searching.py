@@ -15,9 +15,9 @@ from search_files import TOY_SEARCH
 from sweep_processes import wait_for
 
 from plat.dispatch.driver import sweep
+from plat.search.following import summarise
 from plat.search.search_file import read_searches
 from plat.search.study import Study, open_study
-from plat.search.summary import summarise
 from plat.search.trial_source import TrialSource
 from plat.store.run_directory.state import run_state
 from plat.words.outcomes import PRUNED

@@ -11,7 +11,7 @@ from toy_runs import comparable
 
 from plat.errors import HomeError
 from plat.runner.execution import execute
-from plat.store.cleaning.removal import remove_runs
+from plat.store.cleaning.garbage import remove_runs
 from plat.store.home import Home
 from plat.store.mlflow.importer import import_runs
 from plat.store.mlflow.mlflow_client import mlflow_client

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from plat.processes.identification import process_start
-from plat.processes.marked import marked
+from plat.processes.identification import marked, process_start
 from plat_rl.verl.machines import guard
 
 # Starts a daemon in a session of its own that ignores SIGTERM, inside `guarded`; then ends as it is told to.

@@ -11,7 +11,7 @@ import pytest
 from plat import extras
 from plat.errors import SpecError
 from plat.planning.check import check_machine
-from plat.processes.cores import usable_cores
+from plat.processes.own_process import usable_cores
 from plat.spec.expansion.experiment import build_run
 from plat.store.home import Home
 from plat_rl.embedded.base_model.base_record import SHIPPED, records_in

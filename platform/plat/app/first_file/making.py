@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import ast
+import json
 import os
+import re
 import shlex
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from plat.app.first_file.asking import output_of
-from plat.app.first_file.flags import Flag, flags_of_help
-from plat.app.first_file.given_words import not_given
-from plat.app.first_file.hydra_config import flags_of_config
-from plat.app.first_file.placeholders import Placed, placed
-from plat.app.first_file.source_defaults import with_defaults
+from plat.app.first_file.asking import WITHOUT, not_given, output_of
+from plat.app.first_file.flags import NO_DEFAULT, Flag, Placed, flags_of_help, placed
 from plat.app.first_file.user_script import UserScript, user_script
 from plat.app.first_file.write import file_text
 from plat.errors import SpecError, os_errors_as
+from plat.plain_files import parse_yaml
 from plat.spec.composition.schema import build
 from plat.spec.expansion.experiment import load_experiment
 from plat.spec.reading.experiment_file import NAME
@@ -141,3 +142,94 @@ def _checked(path: Path) -> Path:
 def _taken(path: Path) -> SpecError:
     fix = "choose another name with --out FILE.yaml, or remove this file"
     return SpecError("this file exists already, and is not replaced", where=str(path), fix=fix)
+
+
+# Read the options of a Hydra script from its config, which `--cfg job` prints as YAML.
+
+SILENT = f"let the script print nothing when it starts, or {WITHOUT}"
+MISSING = "???"  # a value that the user must give
+KEY = re.compile(r"[A-Za-z_][\w-]*(\.[A-Za-z_][\w-]*)*")
+PLAIN = re.compile(r"[\w./:@%+-]+")  # Hydra reads such a text as it is
+
+
+def flags_of_config(text: str) -> list[Flag]:
+    """Return an option for each value of a config. Raises SpecError if the text is no YAML mapping.
+
+    Lists and values that Hydra's overrides would need quotes for have no default, so that the script's own is used.
+    """
+    try:
+        config = parse_yaml(text)
+    except ValueError as error:
+        raise SpecError(f"`--cfg job` printed no YAML: {error}", fix=SILENT) from None
+    if not isinstance(config, dict):
+        raise SpecError("`--cfg job` printed no config", fix=SILENT)
+    return [
+        Flag(
+            name=key,
+            opening=f"{key}=",
+            default=_spelled(value),
+            says=""
+            if _spelled(value) is not None or value == MISSING
+            else f"in the config: {json.dumps(value, default=str)}",
+            has_several=isinstance(value, list),
+            is_required=value == MISSING,
+        )
+        for key, value in _leaves(config, "")
+        if KEY.fullmatch(key)
+    ]
+
+
+def _leaves(config: dict[Any, Any], above: str) -> Iterator[tuple[str, Any]]:
+    for key, value in config.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}", value
+
+
+def _spelled(value: Any) -> str | None:
+    """Return a value as an override spells it, None if it has none that is simple."""
+    if isinstance(value, bool | int | float):
+        return json.dumps(value)
+    return value if isinstance(value, str) and PLAIN.fullmatch(value) and value != MISSING else None
+
+
+# Find the defaults that a script's source gives its options, where the help text does not show them.
+
+DECLARES = ("add_argument", "option")  # of argparse and click
+
+
+def with_defaults(flags: list[Flag], sources: Iterable[str]) -> list[Flag]:
+    """Return the flags; one without a default gets the number or text that the sources write as its `default=`."""
+    known = {name: default for source in sources for name, default in _declared(source)}
+    return [
+        replace(flag, default=known[flag.name])
+        if flag.name in known and flag.default is None and (flag.negation or not flag.is_switch)
+        else flag
+        for flag in flags
+    ]
+
+
+def _declared(source: str) -> Iterator[tuple[str, str]]:
+    """Yield (name without dashes, default) of every call such as `add_argument("--lr", default=0.01)`."""
+    try:
+        nodes = list(ast.walk(ast.parse(source)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    for node in nodes:
+        if not isinstance(node, ast.Call) or getattr(node.func, "attr", "") not in DECLARES:
+            continue
+        texts = [word.value for word in node.args if isinstance(word, ast.Constant) and isinstance(word.value, str)]
+        for keyword in node.keywords:
+            default = _literal(keyword.value) if keyword.arg == "default" else None
+            if default not in (None, *NO_DEFAULT):
+                yield from ((text[2:], str(default)) for text in texts if text.startswith("--"))
+
+
+def _literal(node: ast.expr) -> str | None:
+    """Return a number, a text or a bool of the source as a command spells it, None for anything else."""
+    try:
+        value = ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return None
+    return str(value) if isinstance(value, int | float | str) else None

@@ -7,9 +7,8 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 
-from plat.app.first_file.flags import Flag
-from plat.app.first_file.given_words import as_written, passes_seed
-from plat.app.first_file.placeholders import FOLDER, Placed, can_be_written
+from plat.app.first_file.asking import as_written, passes_seed
+from plat.app.first_file.flags import FOLDER, Flag, Placed, can_be_written
 from plat.app.first_file.user_script import UserScript
 from plat.characters import is_too_large
 from plat.spec.reading.yaml_scalar import scalar

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from plat.app.recorded.choice import Choice
 from plat.app.recorded.foreign_run import ForeignRun, History, merged, text_values
-from plat.app.recorded.path_values import texts_of, values_of
+from plat.app.recorded.metric_choice import Choice, texts_of, values_of
 from plat.errors import RunError, SpecError
 from plat.plain_files import read_text
 from plat.suggest import suggest
 from plat.trainer.script.readers.csv_metrics import CsvMetrics
 from plat.trainer.script.readers.csv_table import Row
-from plat.trainer.script.readers.logged import Logged
+from plat.trainer.script.readers.objects import Logged
 
 
 def read_csv(sources: Sequence[str], choice: Choice) -> list[ForeignRun]:

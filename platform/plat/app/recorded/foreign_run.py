@@ -10,7 +10,7 @@ from typing import Any
 
 from plat.characters import is_too_large
 from plat.spec.reading.yaml_scalar import scalar
-from plat.trainer.script.readers.logged import Logged, same
+from plat.trainer.script.readers.objects import Logged, same
 
 History = dict[int, dict[str, float]]
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
+from typing import Any
 
-from plat.app.recorded.choice import Choice
-from plat.app.recorded.foreign_run import ForeignRun, merged
+from plat.app.recorded.foreign_run import ForeignRun, flat_values, merged, text_values
 from plat.errors import SpecError
+from plat.plain_files import parse_json, parse_yaml, read_text
 from plat.suggest import suggest
-from plat.trainer.script.readers.logged import Logged
+from plat.trainer.script.readers.objects import Logged
 from plat.trainer.script.readers.wandb import OF_WANDB
 
 SYSTEM = ("system/", "system.")  # metrics below it are of the machine
@@ -55,3 +59,79 @@ def _history(run: ForeignRun, step: str, chosen: set[str]) -> dict[int, dict[str
             raise SpecError(what.replace("  ", " "), where=run.place, fix="name another metric with --step")
         rows.append(Logged(int(place), {name: value for name, value in metrics.items() if name in chosen}, 0.0))
     return merged(rows)[0]
+
+
+# What a user chooses of the runs to import.
+
+NO_SEED = "none"  # `--seed none`: number the runs of equal values, whatever seeds they have
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The options of an import.
+
+    axes        keys of values that become axes; empty: all that vary
+    seed        the key of the seed; "": a key `seed`, or the only one that ends in .seed or _seed; NO_SEED: none
+    metrics     empty: all
+    step        the metric or column that counts steps; "": the source's own step
+    experiment  of MLflow
+    unfinished  also import runs that did not finish
+    """
+
+    axes: tuple[str, ...] = ()
+    seed: str = ""
+    metrics: tuple[str, ...] = ()
+    step: str = ""
+    experiment: str = ""
+    unfinished: bool = False
+
+    def seed_key(self, keys: Collection[str]) -> str:
+        """Return the key that holds seeds, even if they do not count; "" if none or several may be meant."""
+        if self.seed not in ("", NO_SEED):
+            return self.seed
+        if "seed" in keys:
+            return "seed"
+        found = [key for key in keys if key.lower() == "seed" or key.endswith((".seed", "_seed"))]
+        return found[0] if len(found) == 1 else ""
+
+
+# Find the values of a run in its path (`lr=0.1,seed=2/...`) and in a config file beside it.
+
+CONFIGS = ("config.json", "config.yaml", "hparams.yaml", ".hydra/config.yaml")
+KEY = r"[A-Za-z][\w.]*"
+# A value ends at a separator that another `key=` follows: `lr=0.1-seed=2`, `lr=0.1,seed=2`, `lr=0.1_weight_decay=0`.
+PAIR = re.compile(rf"({KEY})=(.*?)(?=[-_,;& ]+{KEY}=|$)")
+SEED = re.compile(r"seed[-_]?(\d+)", re.IGNORECASE)  # a piece such as `seed3`
+NUMBER_TEXT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")  # YAML 1.1, which others write, reads 1e-3 as text
+
+
+def values_of(path: PurePath, folder: Path) -> dict[str, Any]:
+    """Return the values of a run: those of config files in `folder`, and over them those in the pieces of `path`.
+
+    Raises SpecError if a config file cannot be read.
+    """
+    found: dict[str, Any] = {}
+    for name in CONFIGS:
+        if (folder / name).is_file():
+            found |= _of_config(folder / name)
+    return found | text_values(texts_of(path))
+
+
+def texts_of(path: PurePath) -> dict[str, str]:
+    """Return the values in the pieces of a path as they are written."""
+    seeds = [("seed", match[1]) for piece in path.parts if (match := SEED.fullmatch(piece))]
+    return dict([*seeds, *(pair for piece in path.parts for pair in PAIR.findall(piece))])
+
+
+def _of_config(path: Path) -> dict[str, Any]:
+    try:
+        text = read_text(path)
+        content = parse_json(text) if path.suffix == ".json" else parse_yaml(text)
+    except (OSError, ValueError) as error:
+        raise SpecError(f"the config cannot be read: {error}", where=str(path), fix="correct or remove it") from None
+    if not isinstance(content, dict):
+        what = f"the config is no mapping: {json.dumps(content, default=str):.60}"
+        raise SpecError(what, where=str(path), fix="correct or remove it")
+    values = flat_values(content)
+    numbers = {key: text for key, text in values.items() if isinstance(text, str) and NUMBER_TEXT.fullmatch(text)}
+    return values | text_values(numbers)

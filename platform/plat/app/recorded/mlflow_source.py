@@ -7,16 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from plat.app.recorded.choice import Choice
 from plat.app.recorded.foreign_run import ForeignRun, merged, text_values
-from plat.app.recorded.metric_choice import check_known, is_metric
+from plat.app.recorded.metric_choice import Choice, check_known, is_metric
 from plat.errors import SpecError, StoreError
 from plat.store.mlflow.mlflow_client import find_runs, mlflow_client
 from plat.store.mlflow.sqlite_file import check_file
 from plat.store.mlflow.store_errors import store_errors
 from plat.store.mlflow.uri import check_kind, shown_uri, sqlite_path
 from plat.suggest import suggest
-from plat.trainer.script.readers.logged import Logged
+from plat.trainer.script.readers.objects import Logged
 from plat.units import counted
 
 PARENT = "mlflow.parentRunId"  # the tag of a child run

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-from plat.app.recorded.choice import NO_SEED, Choice
 from plat.app.recorded.foreign_run import ForeignRun, with_spellings
-from plat.app.recorded.metric_choice import with_metrics
+from plat.app.recorded.metric_choice import NO_SEED, Choice, with_metrics
 from plat.errors import SpecError
 from plat.spec.composition.leaf import show
 from plat.suggest import suggest

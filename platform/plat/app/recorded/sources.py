@@ -13,15 +13,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from plat.app.recorded.choice import Choice
 from plat.app.recorded.foreign_run import ForeignRun
+from plat.app.recorded.metric_choice import Choice
 from plat.app.recorded.selection import Recorded, Selection, select
 from plat.characters import one_line
 from plat.errors import SpecError, os_errors_as
 from plat.spec.composition.pieces import OF_FILES
 from plat.spec.expansion.matrix import label_key
 from plat.store.disk.durable import publish_folder, scratch_name, write_file
-from plat.trainer.recorded.recording import SUFFIX, recording_path, recording_text
+from plat.trainer.recorded.spec import SUFFIX, recording_path, recording_text
 
 # kind -> the function that reads it: (sources, choice) -> runs. Its module is imported only when it is used.
 READERS = {

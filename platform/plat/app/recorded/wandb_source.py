@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from plat.app.recorded.choice import Choice
 from plat.app.recorded.foreign_run import ForeignRun, flat_values, merged, text_values
+from plat.app.recorded.metric_choice import Choice
 from plat.errors import SpecError
 from plat.extras import require_extra
 from plat.plain_files import read_text
-from plat.trainer.script.readers.logged import Logged
+from plat.trainer.script.readers.objects import Logged
 from plat.trainer.script.readers.wandb import PATTERN, WandbLog, history_of, parsed
 
 

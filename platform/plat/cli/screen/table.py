@@ -1,4 +1,4 @@
-"""Text tables that fit the terminal (see `plat.text_rows`). A pipe has no width unless COLUMNS gives one."""
+"""Text tables that fit the terminal (see `plat.characters`). A pipe has no width unless COLUMNS gives one."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import shutil
 from collections.abc import Sequence
 from typing import Any
 
+from plat.characters import broken, row_blocks
 from plat.cli.common import on_terminal
-from plat.text_rows import broken, row_blocks
 
 
 def terminal_width() -> int | None:

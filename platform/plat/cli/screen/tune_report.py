@@ -20,8 +20,8 @@ from plat.store.home import Home
 from plat.units import counted, duration
 
 if TYPE_CHECKING:
+    from plat.search.following import Summary
     from plat.search.search import Search
-    from plat.search.summary import Summary
     from plat.spec.expansion.experiment import Experiment
     from plat_analysis.artifact import Figure, Table
 

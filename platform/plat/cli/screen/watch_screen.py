@@ -17,8 +17,7 @@ from typing import Any
 
 from plat.app.entries import STOPPABLE, Entry, counts
 from plat.characters import as_lines, escaped, one_line
-from plat.dispatch.follower import Follower
-from plat.dispatch.run_view import View, laid_out
+from plat.dispatch.follower import Follower, View, laid_out
 from plat.plain_files import open_regular
 from plat.store.coordination.live_sweeps import ask_not_to_start
 from plat.store.home import Home

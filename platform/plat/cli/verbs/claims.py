@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plat.app.earlier_ids import with_code_of_runs
+from plat.app.entries import with_code_of_runs
 from plat.app.importing import catch_up
 from plat.app.loading import split
 from plat.app.messages import tell

@@ -13,7 +13,7 @@ from plat.app.entries import entry_in
 from plat.app.home_runs import home_to_read
 from plat.app.run_facts import RunFacts
 from plat.cli.common import HomeOption, JsonOption, Targets, WhereOption, print_json, verb
-from plat.cli.screen.plot import LETTERS, Curve, plot
+from plat.cli.screen.report_text import LETTERS, Curve, plot
 from plat.cli.screen.table import table, terminal_width
 from plat.errors import SpecError
 from plat.store.run_directory.paths import RunPaths
@@ -79,7 +79,7 @@ def differences(runs: Sequence[RunPaths]) -> dict[str, list[Any]]:
 
 
 def _described(paths: RunPaths) -> dict[str, Any]:
-    from plat.store.mlflow.spelling import flatten
+    from plat.store.mlflow.run_tags import flatten
 
     meta = load_meta(paths) or {}
     facts = {"trainer_version": meta.get("trainer_version"), "fingerprint": meta.get("fingerprint") or {}}

@@ -12,13 +12,13 @@ from typing import Annotated
 
 import typer
 
-from plat.app.deep_check import check_kept_files, check_results
+from plat.app.checking import check_kept_files, check_results
 from plat.cli.common import HomeOption, JsonOption, StoreOption, print_json, verb
 from plat.cli.screen.table import fitted
 from plat.errors import PlatError
 from plat.plugins.doctor import Finding
 from plat.plugins.loading import groups, load_plugin, published
-from plat.processes.cores import cpu_quota, usable_cores
+from plat.processes.own_process import cpu_quota, usable_cores
 from plat.store.home import Home
 from plat.units import counted
 from plat.user_code import user_code

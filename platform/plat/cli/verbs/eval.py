@@ -159,7 +159,7 @@ def _apply(config: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str, 
     import copy
 
     from plat.spec.reading.overrides import parse_overrides
-    from plat.store.mlflow.spelling import flatten
+    from plat.store.mlflow.run_tags import flatten
     from plat.suggest import suggest
 
     config, known, options = copy.deepcopy(config), flatten(config), {}

@@ -13,7 +13,7 @@ from plat.app.home_runs import home_option
 from plat.app.importing import import_all
 from plat.app.loading import load_experiments
 from plat.app.messages import followed, stage
-from plat.app.recorded.choice import Choice
+from plat.app.recorded.metric_choice import Choice
 from plat.cli.common import HomeOption, StoreOption, shown, verb
 from plat.errors import SpecError
 from plat.store.home import Home

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from plat.app.earlier_ids import with_code_of_runs
+from plat.app.entries import with_code_of_runs
 from plat.app.importing import catch_up
 from plat.app.loading import split
 from plat.app.report_making import Tolerant, make_report, write_joint

@@ -23,7 +23,7 @@ from plat.cli.common import (
     WhereOption,
     verb,
 )
-from plat.cli.screen.conclusion import conclude
+from plat.cli.screen.failure_words import conclude
 from plat.store.home import Home
 from plat.store.run_directory.paths import RunPaths
 from plat.store.run_directory.run_files import read_outcome, read_run

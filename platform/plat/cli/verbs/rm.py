@@ -42,7 +42,7 @@ def rm(
     Asks first. Refuses active runs and, without --force, runs that another experiment file asked for. For example:
     plat rm mine.yaml --where state=failed
     """
-    from plat.store.cleaning.removal import remove_runs
+    from plat.store.cleaning.garbage import remove_runs
 
     place = home_to_read(home)
     runs = removable(*choose_runs(place, arguments, where, "rm"), force)

@@ -11,7 +11,7 @@ from plat.app.loading import split
 from plat.app.sweeping import Sweep, check_before, run_missing
 from plat.cli.common import HomeOption, JsonOption, StealOption, StoreOption, print_json, shown, verb
 from plat.cli.completion import keys
-from plat.cli.screen.conclusion import conclude
+from plat.cli.screen.failure_words import conclude
 from plat.errors import SpecError
 from plat.store.home import Home
 from plat.units import percent

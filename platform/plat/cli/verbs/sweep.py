@@ -24,7 +24,7 @@ from plat.cli.common import (
     verb,
 )
 from plat.cli.screen import report_text
-from plat.cli.screen.conclusion import conclude
+from plat.cli.screen.failure_words import conclude
 from plat.cli.screen.notify import Notifier, NotifyOption
 from plat.cli.verbs.plan import plan
 from plat.store.home import Home

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from plat.app.searching import check_searches, search_rest
 from plat.app.sweeping import Sweep, chosen_place
 from plat.cli.common import RUNS_FAILED, Arguments, HomeOption, JobsOption, OnOption, StealOption, StoreOption, verb
-from plat.cli.screen.conclusion import conclude
+from plat.cli.screen.failure_words import conclude
 from plat.store.home import Home
 
 if TYPE_CHECKING:
-    from plat.search.summary import Summary
+    from plat.search.following import Summary
 
 LEFT_OUT_FIX = "`plat why RUN` says what is known of it"
 

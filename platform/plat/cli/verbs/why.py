@@ -98,7 +98,7 @@ def _difference_words(
 
 def _identity(meta: dict[str, Any]) -> dict[str, Any]:
     """Return the identity in meta.json without the config, by dotted key; plug-ins by the key that names them."""
-    from plat.store.mlflow.spelling import flatten
+    from plat.store.mlflow.run_tags import flatten
 
     identity = meta.get("identity") or {}
     facts = {key: meta.get(key) for key in IDENTITY}
@@ -172,7 +172,7 @@ def _listed(files: list[str]) -> str:
 
 def _fingerprint_words(fingerprint: dict[str, Any]) -> list[str]:
     """Return the trainer's facts about a run in words (`environment 1`): long hashes are cut, empty facts left out."""
-    from plat.store.mlflow.spelling import flatten
+    from plat.store.mlflow.run_tags import flatten
 
     return [
         f"{key.replace('.', ' ')} {value[:12] if isinstance(value, str) and len(value) > 16 else value}"

@@ -14,8 +14,8 @@ from pathlib import Path
 from plat.dispatch.gpu_setting import PARTS
 from plat.dispatch.local.schedule import LocalJob
 from plat.errors import SpecError
-from plat.processes.cores import usable_cores
 from plat.processes.locks import open_lock, take_lock
+from plat.processes.own_process import usable_cores
 from plat.trainer.allocation import machines
 from plat.units import counted
 

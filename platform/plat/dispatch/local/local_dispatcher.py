@@ -30,7 +30,7 @@ from plat.dispatch.local.schedule import (
     trainers_that_train,
 )
 from plat.planning.cost import cached_keys
-from plat.processes.cores import usable_cores
+from plat.processes.own_process import usable_cores
 from plat.store.home import Home
 from plat.store.run_directory.paths import RunPaths
 from plat.trainer.finding import find_trainer

@@ -27,7 +27,7 @@ from typing import Any
 from plat.dispatch.ray.jobs import Cluster, tune_folder
 from plat.dispatch.ray.ray_settings import LOCAL
 from plat.processes import identification
-from plat.processes.cores import usable_cores
+from plat.processes.own_process import usable_cores
 from plat.store.coordination.submissions import Submission
 from plat.trainer.private_ray import private_ray
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from plat.errors import BundleError, HomeError, os_errors_as
-from plat.store.bundle.bundle_rows import runs_of
+from plat.store.bundle.bundle_frames import runs_of
 from plat.store.bundle.format import damaged
 from plat.store.bundle.reading import read_bundle
 from plat.store.bundle.run import BundledRun, differences, read_run, write_run

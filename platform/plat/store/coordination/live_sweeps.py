@@ -11,8 +11,10 @@ import os
 import secrets
 import shutil
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from plat.processes import identification
 from plat.store.disk.durable import read_json, to_json, write
@@ -89,3 +91,32 @@ def ask_not_to_start(home: Home, run_ids: Iterable[str]) -> list[str]:
 def _goes_on(folder: Path) -> bool:
     facts = read_json(folder / "sweep.json")
     return facts is not None and identification.may_run(facts)
+
+
+# Define the results of a study, which `plat.search.following` computes and reports show.
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One trial."""
+
+    number: int
+    state: str  # complete | pruned | failed | unfinished
+    params: Mapping[str, Any]
+    # values of the objectives, in their order; of a pruned trial the last reported one; () if none
+    values: tuple[float, ...]
+    iterations: int  # training iterations of all its runs together
+    reason: str  # why it was pruned or failed, else ""
+    run_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Winner:
+    """A winning trial in one objective, with its values in done runs."""
+
+    trial: int
+    objective: str
+    maximize: bool
+    searched: tuple[float, ...]  # values on the seeds of the search
+    fresh: tuple[float, ...]  # values on fresh seeds
+    run_ids: tuple[str, ...]

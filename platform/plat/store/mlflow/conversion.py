@@ -17,7 +17,7 @@ from plat.store.measured import ARTIFACT, encode, sha256_of
 from plat.store.mlflow.artifacts import local_folder, log_files
 from plat.store.mlflow.connect import open_writer
 from plat.store.mlflow.importer import Follow, as_they_are, import_lock
-from plat.store.mlflow.spelling import metric_name
+from plat.store.mlflow.run_tags import metric_name
 from plat.store.mlflow.store_errors import store_errors
 from plat.store.mlflow.stored_runs import MEASURED, StoredRun, stored_runs
 from plat.store.run_directory.history import Metric, Table

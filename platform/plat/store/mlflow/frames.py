@@ -19,13 +19,12 @@ from plat.store.home import Home
 from plat.store.measured import Measured, Series, sha256_of
 from plat.store.mlflow.artifacts import read_artifacts
 from plat.store.mlflow.connect import open_writer
-from plat.store.mlflow.file_info import Deleted
 from plat.store.mlflow.importer import file_info, import_lock
 from plat.store.mlflow.report_record import NOTE, PICTURE, LoggedReport, ReportRecord, report_tags
 from plat.store.mlflow.run_record import DAMAGED, experiment_name
-from plat.store.mlflow.spelling import PARAM_LENGTH, TAG_LENGTH, clean_key, cut, flatten, text
+from plat.store.mlflow.run_tags import PARAM_LENGTH, TAG_LENGTH, clean_key, cut, flatten, text
 from plat.store.mlflow.sqlite_file import check_file, has_content
-from plat.store.mlflow.stored_runs import StoredList, StoredRun, stored_runs
+from plat.store.mlflow.stored_runs import Deleted, StoredList, StoredRun, stored_runs
 from plat.store.mlflow.uri import shown_uri, sqlite_path
 
 if TYPE_CHECKING:

@@ -15,12 +15,11 @@ from plat.store.home import Home
 from plat.store.measured import Measured, conflict, decode
 from plat.store.mlflow.artifacts import read_artifact
 from plat.store.mlflow.connect import open_writer
-from plat.store.mlflow.file_info import Deleted, DeletedExperiment, FileInfo
 from plat.store.mlflow.run_record import RunRecord, has_begun, read_record, signature, without_history
-from plat.store.mlflow.spelling import clean_key
+from plat.store.mlflow.run_tags import clean_key
 from plat.store.mlflow.store_errors import KEPT
 from plat.store.mlflow.store_writer import StoreWriter
-from plat.store.mlflow.stored_runs import SIGNATURE, StoredRun, stored_runs
+from plat.store.mlflow.stored_runs import SIGNATURE, Deleted, DeletedExperiment, FileInfo, StoredRun, stored_runs
 from plat.store.mlflow.uri import gc_command, sqlite_path
 from plat.store.run_directory.description import MEASURED
 from plat.store.run_directory.own_files import Damage

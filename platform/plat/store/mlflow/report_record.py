@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from plat.store.mlflow.spelling import TAG_LENGTH
+from plat.store.mlflow.run_tags import TAG_LENGTH
 from plat.units import counted
 
 CLAIMS = "plat.claim."  # prefix of a report's tags in the file's run, replaced with each report

@@ -21,15 +21,18 @@ from plat.characters import masked
 from plat.errors import HomeError
 from plat.plain_files import read_bytes
 from plat.store.measured import encode, sha256_of
-from plat.store.mlflow.run_tags import code_tags, identity_tags, result_tags, status_of
-from plat.store.mlflow.spelling import (
+from plat.store.mlflow.run_tags import (
     PARAM_LENGTH,
     TAG_LENGTH,
     clean_key,
+    code_tags,
     cut,
     flatten,
+    identity_tags,
     metric_key,
     millis,
+    result_tags,
+    status_of,
     text,
 )
 from plat.store.run_directory import run_files

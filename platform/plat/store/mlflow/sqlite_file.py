@@ -17,8 +17,7 @@ from urllib.parse import quote
 
 from plat.errors import StoreError
 from plat.plain_files import read_bytes
-from plat.store.disk.durable import locked, scratch_name, write_file
-from plat.store.disk.file_system import file_system
+from plat.store.disk.durable import file_system, locked, scratch_name, write_file
 from plat.store.mlflow.store_errors import KEPT, REFILL, store_errors
 from plat.store.mlflow.uri import ARTIFACTS, sqlite_path
 

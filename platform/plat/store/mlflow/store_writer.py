@@ -16,7 +16,6 @@ from plat.store.home import Home
 from plat.store.measured import ARTIFACT
 from plat.store.mlflow.artifacts import log_files, remove_other_files
 from plat.store.mlflow.client_runs import MOST_TRIES, ClientRuns
-from plat.store.mlflow.file_info import Deleted, DeletedExperiment, FileInfo, together
 from plat.store.mlflow.mlflow_client import mlflow_client
 from plat.store.mlflow.report_record import NOTE, LoggedReport, experiment_note, stale_report_tags, without_report_note
 from plat.store.mlflow.run_record import Point, RunRecord
@@ -24,6 +23,9 @@ from plat.store.mlflow.store_errors import store_errors
 from plat.store.mlflow.stored_runs import (
     MEASURED,
     SIGNATURE,
+    Deleted,
+    DeletedExperiment,
+    FileInfo,
     StoredList,
     StoredRun,
     as_stored,
@@ -31,6 +33,7 @@ from plat.store.mlflow.stored_runs import (
     first_kept,
     is_active,
     queries_for,
+    together,
 )
 from plat.store.mlflow.uri import ARTIFACTS, artifact_root, sqlite_path
 

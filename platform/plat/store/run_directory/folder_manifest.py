@@ -15,7 +15,7 @@ from typing import Any
 
 from plat.errors import RunError
 from plat.plain_files import open_regular
-from plat.processes.cores import usable_cores
+from plat.processes.own_process import usable_cores
 from plat.store.disk.durable import fsync_folder
 
 READERS = 8  # most files hashed at a time, in threads: hashing releases the GIL

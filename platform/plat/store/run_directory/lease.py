@@ -23,8 +23,7 @@ from plat.errors import HomeError, PlatError, os_errors_as
 from plat.processes import identification
 from plat.processes.locks import open_lock, probe_lock, take_lock
 from plat.store.coordination import submissions
-from plat.store.disk.durable import create, read_json, scratch_name, to_json
-from plat.store.disk.file_system import is_local
+from plat.store.disk.durable import create, is_local, read_json, scratch_name, to_json
 from plat.store.run_directory.paths import RunPaths
 from plat.words.states import LeaseState
 

@@ -13,7 +13,7 @@ from plat.store.coordination.submissions import newest_record, open_record
 from plat.store.run_directory import lease, run_files
 from plat.store.run_directory.history import run_history
 from plat.store.run_directory.paths import AttemptPaths, RunPaths
-from plat.store.run_directory.spool_tail import read_newest
+from plat.store.run_directory.spool import read_newest
 from plat.trainer.api import HEADLINE
 from plat.words.outcomes import INTERRUPTED, is_failure, is_result
 from plat.words.states import LeaseState, RunStatus

@@ -12,7 +12,7 @@ from plat.trainer.script.config import KINDS, MLFLOW, TENSORBOARD, TEXT, TRACKIO
 from plat.trainer.script.readers import tensorboard, wandb
 from plat.trainer.script.readers.metrics_file import MetricsFile
 from plat.trainer.script.readers.text import Text, plain
-from plat.trainer.script.sources import OF_PLAT
+from plat.trainer.script.source_files import OF_PLAT
 from plat.words.outcomes import NO_METRIC
 
 SHOWN = 3  # lines of the output

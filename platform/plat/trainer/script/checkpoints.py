@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from plat.plain_files import is_special
-from plat.processes.open_files import is_open
+from plat.processes.locks import is_open
 from plat.trainer.api import RunIO, State
 
 LONGEST = 5.0  # seconds that metrics wait for files that change all the time

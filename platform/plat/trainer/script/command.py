@@ -44,7 +44,7 @@ def command_of(script: ScriptConfig) -> Split:
             what = f"script.function is {script.function!r}" + (", and there is a command, too" if command else "")
             raise SpecError(what, where="script.function", fix="write `module:function`, without script.command")
         # -P: a file of the user such as json.py must not stand in for a module that plat imports
-        return Split(["python", "-P", "-m", "plat.trainer.script.call", script.function, "{plat.config}"], {})
+        return Split(["python", "-P", "-m", "plat.trainer.script.placeholders", script.function, "{plat.config}"], {})
     if isinstance(command, list) and command and all(isinstance(word, str | int | float) for word in command):
         return Split([str(word) for word in command], {})
     if not isinstance(command, str):

@@ -12,13 +12,19 @@ Anything else in braces stays as it is, such as the program of `awk`.
 
 from __future__ import annotations
 
+import inspect
 import json
+import os
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
+from plat import script_log
 from plat.errors import SpecError
 
 _OPENING = re.compile(r"\{(!?)([A-Za-z_][\w.]*?)(\}|!r\}|\.\.\.\}|\?)")
@@ -119,3 +125,25 @@ def _text(part: Placeholder, values: Mapping[str, Any]) -> str:
         what = f"{{{part.name}...}} needs a list, and must be a word of its own; its value is {value!r}"
         raise SpecError(what, where="script.command", fix=f"write {{{part.name}}} for one word")
     return repr(value) if part.form == "!r" else spelled(value)
+
+
+# Call a function with the values of a run: `python -m plat.trainer.script.placeholders module:function CONFIG`.
+
+
+def call(function: str, values: Mapping[str, object]) -> None:
+    """Call `module:function` with these values by name, and log the numbers of a dict that it returns.
+
+    `seed` is passed only to a function that takes it. The module is found from the current folder.
+    """
+    sys.path.insert(0, os.getcwd())
+    module, _, name = function.partition(":")
+    target = getattr(import_module(module), name)
+    parameters = inspect.signature(target).parameters.values()
+    takes_seed = any(each.name == "seed" or each.kind is each.VAR_KEYWORD for each in parameters)
+    returned = target(**{key: value for key, value in values.items() if key != "seed" or takes_seed})
+    if isinstance(returned, Mapping) and returned:
+        script_log.log(script_log.last_step + 1, **returned)
+
+
+if __name__ == "__main__":
+    call(sys.argv[1], json.loads(Path(sys.argv[2]).read_text(encoding="utf-8")))

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from plat.errors import RunError
 from plat.trainer.api import RunIO
-from plat.trainer.script.readers.logged import Logged, same
+from plat.trainer.script.readers.objects import Logged, same
 from plat.trainer.script.readers.text import WORDS
 
 FIX = (

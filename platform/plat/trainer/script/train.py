@@ -15,7 +15,7 @@ from pathlib import Path
 
 from plat.characters import masked
 from plat.errors import RunError, os_errors_as
-from plat.processes.marked import marked
+from plat.processes.identification import marked
 from plat.processes.process_tree import signal_name
 from plat.trainer.api import Outcome, RunIO
 from plat.trainer.heartbeat import beat
@@ -24,11 +24,11 @@ from plat.trainer.script.checkpoints import CheckpointFolder
 from plat.trainer.script.command import filled, interpreter
 from plat.trainer.script.config import TEXT, ScriptConfig, ScriptRunConfig, sources_of
 from plat.trainer.script.process import Script
-from plat.trainer.script.readers.logged import Logged, Source
+from plat.trainer.script.readers.objects import Logged, Source
 from plat.trainer.script.readers.output import Output
 from plat.trainer.script.recorder import Recorder
 from plat.trainer.script.snapshot import HOOK, redirected
-from plat.trainer.script.sources import opened, prepared, remove_old
+from plat.trainer.script.source_files import opened, prepared, remove_old
 from plat.trainer.script.trial import environment, link_files, placed, searched, with_folders
 from plat.words.outcomes import FINISHED, INTERRUPTED
 

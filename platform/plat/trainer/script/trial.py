@@ -18,11 +18,10 @@ from plat.trainer.script.advice import kind_of, with_any_number, written
 from plat.trainer.script.command import OUTPUT, arguments, filled, filled_variables, search_path
 from plat.trainer.script.config import MLFLOW, TENSORBOARD, TEXT, TRACKIO, WANDB, ScriptConfig, ScriptRunConfig
 from plat.trainer.script.process import Line, Script
-from plat.trainer.script.readers.logged import Logged
+from plat.trainer.script.readers.objects import Logged
 from plat.trainer.script.readers.output import Output
 from plat.trainer.script.readers.text import plain
-from plat.trainer.script.source_files import followed_files
-from plat.trainer.script.sources import OF_PLAT, opened, prepared
+from plat.trainer.script.source_files import OF_PLAT, followed_files, opened, prepared
 
 GRACE = 5.0  # seconds from SIGTERM to SIGKILL
 TICK = 0.1  # seconds

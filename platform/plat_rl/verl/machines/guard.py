@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from plat.processes.marked import READABLE, kill_marked
+from plat.processes.identification import READABLE, kill_marked
 
 SCRATCH = "plat-verl-"  # of names of folders, which are short, because names of sockets must be
 MARK = "PLAT_VERL_SCRATCH"  # the environment variable that names the folder of the Ray a process belongs to

@@ -11,8 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from plat.app.first_file import write
-from plat.app.first_file.flags import Flag
-from plat.app.first_file.placeholders import placed
+from plat.app.first_file.flags import Flag, placed
 from plat.app.first_file.user_script import UserScript
 from plat.app.first_file.write import file_text
 from plat.errors import SpecError

@@ -8,8 +8,7 @@ import click
 import pytest
 
 from plat.app.first_file.flags import Flag, flags_of_help
-from plat.app.first_file.hydra_config import flags_of_config
-from plat.app.first_file.source_defaults import with_defaults
+from plat.app.first_file.making import flags_of_config, with_defaults
 from plat.errors import SpecError
 
 BOXED = """

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from plat.app.recorded.choice import Choice
 from plat.app.recorded.foreign_run import ForeignRun, flat_values, text_values
+from plat.app.recorded.metric_choice import Choice
 from plat.app.recorded.selection import axes_of, select
 from plat.errors import SpecError
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from plat.app.recorded.choice import Choice
 from plat.app.recorded.foreign_run import ForeignRun
+from plat.app.recorded.metric_choice import Choice
 from plat.app.recorded.selection import select
 from plat.app.recorded.sources import check_free, write
 from plat.errors import SpecError

@@ -14,8 +14,8 @@ from pyarrow import parquet
 from store_dump import dump
 
 from plat.store.bundle import writing
+from plat.store.bundle.bundle_frames import runs_of
 from plat.store.bundle.bundle_importer import import_bundle
-from plat.store.bundle.bundle_rows import runs_of
 from plat.store.bundle.exporter import export_bundle
 from plat.store.bundle.format import Bundle, schema
 from plat.store.bundle.reading import read_bundle

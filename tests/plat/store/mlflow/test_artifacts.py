@@ -9,7 +9,7 @@ import shutil
 import pytest
 from store_dump import dump
 
-from plat.app.deep_check import check_results
+from plat.app.checking import check_results
 from plat.store.measured import ARTIFACT, NAME, Measured, conflict, decode, encode, sha256_of
 from plat.store.mlflow import importer, store_writer
 from plat.store.mlflow.frames import Store

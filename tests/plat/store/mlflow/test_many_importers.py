@@ -10,7 +10,7 @@ from many_importers import copies_of, one_round, stages
 from mlflow_server import MlflowServer
 from store_dump import dump
 
-from plat.app.deep_check import check_results
+from plat.app.checking import check_results
 from plat.store.mlflow.deletion import twins
 from plat.store.mlflow.importer import import_runs
 from plat.store.mlflow.mlflow_client import mlflow_client

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plat.store.mlflow.run_record import read_record
-from plat.store.mlflow.spelling import KEY_LENGTH, clean_key, metric_key, metric_name
+from plat.store.mlflow.run_tags import KEY_LENGTH, clean_key, metric_key, metric_name
 
 
 @settings(deadline=None)

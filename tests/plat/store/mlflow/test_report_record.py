@@ -11,7 +11,7 @@ from plat.store.mlflow.frames import Store
 from plat.store.mlflow.importer import import_runs
 from plat.store.mlflow.mlflow_client import mlflow_client
 from plat.store.mlflow.report_record import END, NOTE, REPORT, ReportRecord, experiment_note, report_tags
-from plat.store.mlflow.spelling import TAG_LENGTH
+from plat.store.mlflow.run_tags import TAG_LENGTH
 
 PLACE = "ragen2 · laptop"
 

@@ -6,9 +6,8 @@ import subprocess
 
 import pytest
 
-from plat.store.provenance import repository
-from plat.store.provenance.code_state import CodeState, PlugIn, collect
-from plat.store.provenance.repository import Repository, repository_of
+from plat.store.provenance import code_state
+from plat.store.provenance.code_state import CodeState, PlugIn, Repository, collect, repository_of
 
 PLAT = '[project]\nname = "plat"\n'
 
@@ -85,8 +84,8 @@ def test_git_variables_show_no_other_repository(tmp_path, monkeypatch):
 
 def test_a_repository_whose_changes_git_cannot_list_counts_as_changed(tmp_path, monkeypatch):
     source = make_repository(tmp_path / "plat")
-    answer = repository._git
-    monkeypatch.setattr(repository, "_git", lambda folder, *a: None if a[0] == "status" else answer(folder, *a))
+    answer = code_state._git
+    monkeypatch.setattr(code_state, "_git", lambda folder, *a: None if a[0] == "status" else answer(folder, *a))
     found = repository_of(source, whole=True)
     assert found.dirty and found.changed == found.untracked == ()
 

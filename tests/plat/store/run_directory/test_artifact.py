@@ -8,7 +8,7 @@ import plat_toy
 import pytest
 from runner_runs import make
 
-from plat.app.deep_check import check_kept_files
+from plat.app.checking import check_kept_files
 from plat.errors import RunError
 from plat.runner.execution import execute
 from plat.store.bundle.run import read_run, write_run

@@ -14,8 +14,7 @@ from toy_runs import toy_run
 from plat.errors import HomeError, SpecError
 from plat.store.disk.durable import to_checked_json
 from plat.store.home import Home
-from plat.store.provenance.code_state import CodeState
-from plat.store.provenance.repository import Repository
+from plat.store.provenance.code_state import CodeState, Repository
 from plat.store.run_directory import lease
 from plat.store.run_directory.attempts import new_attempt
 from plat.store.run_directory.creation import create

@@ -11,7 +11,7 @@ import pytest
 from torn_files import damage
 
 from plat.processes import identification
-from plat.store.disk import file_system
+from plat.store.disk import durable
 from plat.store.run_directory import lease
 from plat.store.run_directory.paths import RunPaths
 
@@ -131,7 +131,7 @@ def with_machine_id(monkeypatch):
 
 
 def test_after_a_reboot_a_lease_on_a_local_disk_is_an_orphan(paths, with_machine_id, monkeypatch):
-    monkeypatch.setattr(file_system, "file_system", lambda folder: "ext4")
+    monkeypatch.setattr(durable, "file_system", lambda folder: "ext4")
     lease_of_an_earlier_boot(paths)
     assert lease.state(paths) == "orphan" and lease.holder(paths) is None
     held = lease.take(paths)
@@ -141,7 +141,7 @@ def test_after_a_reboot_a_lease_on_a_local_disk_is_an_orphan(paths, with_machine
 
 @pytest.mark.parametrize("kind", ["nfs4", "fuse.sshfs", "virtiofs", "lustre", ""])
 def test_after_a_reboot_a_lease_on_another_file_system_stays_unknown(paths, with_machine_id, monkeypatch, kind):
-    monkeypatch.setattr(file_system, "file_system", lambda folder: kind)
+    monkeypatch.setattr(durable, "file_system", lambda folder: kind)
     lease_of_an_earlier_boot(paths)
     assert lease.state(paths) == "unknown" and lease.take(paths) is None
 
@@ -154,9 +154,9 @@ def test_the_file_system_of_a_folder_is_that_of_the_nearest_mount(tmp_path, monk
         SimpleNamespace(mountpoint=str(tmp_path / "far"), fstype="NFS4"),
     ]
     monkeypatch.setattr(psutil, "disk_partitions", lambda all: mounts)
-    assert file_system.file_system(tmp_path / "near" / "deep") == "ext4" and file_system.is_local(tmp_path)
-    assert file_system.file_system(tmp_path / "far" / "deep") == "nfs4"
-    assert not file_system.is_local(tmp_path / "far")
+    assert durable.file_system(tmp_path / "near" / "deep") == "ext4" and durable.is_local(tmp_path)
+    assert durable.file_system(tmp_path / "far" / "deep") == "nfs4"
+    assert not durable.is_local(tmp_path / "far")
 
 
 def test_a_recycled_process_number_is_not_the_holder(paths):

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plat.store.run_directory import spool_tail
-from plat.store.run_directory.spool import Event, SpoolWriter, parse_line, read_events
-from plat.store.run_directory.spool_tail import Newest, read_newest
+from plat.store.run_directory import spool
+from plat.store.run_directory.spool import Event, Newest, SpoolWriter, parse_line, read_events, read_newest
 
 LINES = st.lists(
     st.tuples(
@@ -49,7 +48,7 @@ def test_it_says_what_reading_everything_says(
     whole = [event for event in events if event.kind != "corrupt"]
     success = [event.metrics["val/success"] for event in whole if "val/success" in event.metrics]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(spool_tail, "BLOCK", block)
+        patch.setattr(spool, "BLOCK", block)
         newest = read_newest(path)
     assert newest.step == max((event.step for event in whole), default=None)
     assert newest.value == (success[-1] if success else None)
@@ -71,7 +70,7 @@ def test_a_long_spool_is_not_read_as_a_whole(tmp_path: Path, monkeypatch: pytest
         parsed.append(line)
         return parse_line(line, run)
 
-    monkeypatch.setattr(spool_tail, "parse_line", parse)
+    monkeypatch.setattr(spool, "parse_line", parse)
     newest = read_newest(path)
     assert (newest.step, newest.value) == (20_003, 0.75) and len(parsed) == 2
 

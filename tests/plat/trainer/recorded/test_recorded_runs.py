@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import plat as api
-from plat.trainer.recorded.recording import recording_path, recording_text
+from plat.trainer.recorded.spec import recording_path, recording_text
 
 FILE = """
 title: Recorded runs

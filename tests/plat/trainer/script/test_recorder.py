@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from plat.errors import RunError
-from plat.trainer.script.readers.logged import Logged
+from plat.trainer.script.readers.objects import Logged
 from plat.trainer.script.recorder import Recorder
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from copy import copy
 
 from plat.trainer.script.readers.csv_table import CsvTable, Row
-from plat.trainer.script.readers.logged import Logged, Refuse, number, same, step_names, whole
+from plat.trainer.script.readers.objects import Logged, Refuse, number, same, step_names, whole
 
 OF_SB3 = "time/total_timesteps"  # the step in the files of stable-baselines3's logger, which have no other
 FIX = "write numbers of one form into a column of numbers, and leave a cell without a value empty"

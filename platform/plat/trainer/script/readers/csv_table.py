@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from plat.trainer.script.readers.logged import Refuse, number
+from plat.trainer.script.readers.objects import Refuse, number
 
 INDEX = re.compile(r"(Unnamed: \d+)?")  # the name of the column with row numbers that pandas writes
 SEPARATORS = ",;\t|"

@@ -16,8 +16,7 @@ from typing import Any, Protocol
 from plat.errors import RunError
 from plat.plain_files import open_regular
 from plat.trainer.script.readers.csv_metrics import CsvMetrics
-from plat.trainer.script.readers.logged import STEPS, Logged, Look, Refuse, same
-from plat.trainer.script.readers.objects import Objects, objects_in
+from plat.trainer.script.readers.objects import STEPS, Logged, Look, Objects, Refuse, objects_in, same
 
 CSV = (".csv", ".tsv")
 UTF16 = (b"\xff\xfe", b"\xfe\xff")

@@ -15,7 +15,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from plat.errors import RunError
-from plat.trainer.script.readers.logged import Logged
+from plat.trainer.script.readers.objects import Logged
 
 NAME = "mlflow.db"
 LARGEST = 1.7976931348623157e308  # MLflow stores it for infinity

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from plat.trainer.script.readers.logged import Logged, Refuse
-from plat.trainer.script.readers.objects import Objects
+from plat.trainer.script.readers.objects import Logged, Objects, Refuse
 from plat.trainer.script.readers.patterns import Patterns
 from plat.trainer.script.readers.text import Text, plain
 

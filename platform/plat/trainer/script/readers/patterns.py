@@ -7,8 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from plat.errors import SpecError
-from plat.trainer.script.readers.logged import Logged, Refuse, step_names
-from plat.trainer.script.readers.objects import Objects
+from plat.trainer.script.readers.objects import Logged, Objects, Refuse, step_names
 from plat.trainer.script.readers.text import NUMBER, WORDS, plain
 
 NAME = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|\s+")

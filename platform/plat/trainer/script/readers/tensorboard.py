@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from plat.characters import as_lines
-from plat.trainer.script.readers.logged import Logged, Refuse
+from plat.trainer.script.readers.objects import Logged, Refuse
 
 NOTHING = SimpleNamespace(Load=lambda: ())  # in place of the loader of a damaged file
 PATTERN = "*tfevents*"

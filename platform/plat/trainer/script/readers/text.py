@@ -13,8 +13,16 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from plat.trainer.script.readers.logged import LONGEST_MESSAGE, STEPS, Logged, Look, Refuse, step_names
-from plat.trainer.script.readers.objects import Objects, objects_in
+from plat.trainer.script.readers.objects import (
+    LONGEST_MESSAGE,
+    STEPS,
+    Logged,
+    Look,
+    Objects,
+    Refuse,
+    objects_in,
+    step_names,
+)
 
 WORDS = (*STEPS, "iter", "episode", "update", "round")  # what counts steps in a text
 LONGEST = 4096  # characters of a line

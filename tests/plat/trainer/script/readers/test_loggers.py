@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from plat.trainer.script.readers.logged import Logged, Source
 from plat.trainer.script.readers.metrics_file import MetricsFile, MetricsFiles
-from plat.trainer.script.readers.trackio import TrackioFiles
-from plat.trainer.script.readers.wandb import WandbFiles
+from plat.trainer.script.readers.objects import Logged, Source
+from plat.trainer.script.readers.wandb import TrackioFiles, WandbFiles
 
 Curves = dict[str, dict[int, float]]
 

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import plat
-from plat.trainer.script.readers.logged import Logged
 from plat.trainer.script.readers.metrics_file import MetricsFile, MetricsFiles
+from plat.trainer.script.readers.objects import Logged
 
 Curves = dict[str, dict[int, float]]
 

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from plat.errors import RunError
-from plat.trainer.script.readers.logged import Logged
-from plat.trainer.script.readers.objects import Objects
+from plat.trainer.script.readers.objects import Logged, Objects
 
 
 def read(*lines: object, step: str = "", **options: object) -> tuple[list[Logged], list[str]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from plat.app.recorded.choice import Choice
+from plat.app.recorded.metric_choice import Choice
 from plat.app.recorded.tensorboard_source import read_tensorboard
 from plat.errors import SpecError
 from plat.trainer.script.readers.tensorboard import EventFiles
