@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-DEMONSTRATIONS = "envs/plat_envs/stand_in/demonstrations.py"
+DEMONSTRATIONS = "envs/plat_envs/stand_in.py"
 TRAINER = "platform/plat_rl/embedded"
 SCHEMA = "platform/plat_rl/run_config.py"
 COPIED = ("platform", "envs", "analysis", "experiments", "tests/frozen", "pyproject.toml")

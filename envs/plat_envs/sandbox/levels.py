@@ -22,12 +22,11 @@ from pathlib import Path
 from typing import Any, Protocol, get_args
 from urllib.parse import urlsplit
 
-from plat_envs.environment_errors import BadEnvironment, ServiceError, check_choice
+from plat_envs.environment_errors import BadEnvironment, ServiceError, check_choice, check_parts, one_line, said
 from plat_envs.sandbox import commands
 from plat_envs.sandbox.box import Box
 from plat_envs.sandbox.inside import landlock
 from plat_envs.sandbox.program import Limits, Outcome, Program, Status
-from plat_envs.server_words import check_parts, one_line, said
 
 ORDER = ("namespaces", "landlock", "remote")
 LIMITS_ONLY = "limits_only"

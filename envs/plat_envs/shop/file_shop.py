@@ -21,9 +21,10 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from plat_envs.environment_errors import BadEnvironment
-from plat_envs.shop.json_items import GET_IT, read_items, read_object
+from plat_envs.shop.catalogue import HITS, WINDOW, searched_text
 from plat_envs.shop.product import Goal, Product, WebShopConfig
 from plat_envs.shop.published import (
+    GET_IT,
     Instruction,
     as_row,
     from_row,
@@ -31,9 +32,10 @@ from plat_envs.shop.published import (
     goal_of,
     human,
     product_of,
+    read_items,
+    read_object,
     synthetic,
 )
-from plat_envs.shop.shops import HITS, WINDOW, searched_text
 
 if TYPE_CHECKING:
     from plat_envs.engines.postings import Postings

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from plat_envs.capabilities import LEVELS
+from plat_envs.api import LEVELS
 from plat_rl.embedded.generate import generate
 from plat_rl.embedded.rollout import Episodes, Sampling, rollout
 from plat_rl.embedded.scoring import log_likelihoods
@@ -44,7 +44,7 @@ class Reasonings:
     prompts: list[Prompt]
     tokens: NDArray[np.int64]  # (N, K) padded
     lengths: NDArray[np.int64]  # (N,), 0 where there is no reasoning
-    levels: NDArray[np.int64]  # (N,) index into plat_envs.capabilities.LEVELS; or as in `played_response`
+    levels: NDArray[np.int64]  # (N,) index into plat_envs.api.LEVELS; or as in `played_response`
 
 
 @dataclass(frozen=True)

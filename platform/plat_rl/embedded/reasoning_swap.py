@@ -18,7 +18,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from plat_envs.stand_in.vocabulary import END_THINK
+from plat_envs.stand_in import END_THINK
 from plat_rl.embedded.batch import Batch
 from plat_rl.embedded.evaluate import evaluate
 from plat_rl.embedded.generate import generate

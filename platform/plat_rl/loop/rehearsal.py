@@ -16,10 +16,9 @@ import numpy as np
 
 from plat.errors import PlatError, PluginError
 from plat.user_code import definition_of, user_code
-from plat_envs.api import EnvironmentSpec
-from plat_envs.capabilities import LEVELS, Demonstrates, GradesReasoning
+from plat_envs.api import LEVELS, Demonstrates, EnvironmentSpec, GradesReasoning
 from plat_envs.sandbox.hack import KINDS
-from plat_envs.stand_in.vocabulary import IDS, THINK, WORDS
+from plat_envs.stand_in import IDS, THINK, WORDS
 from plat_rl.environments import environment_errors, environment_of
 from plat_rl.run_config import RunConfig
 
@@ -120,7 +119,7 @@ class _Episode:
                 raise self._wrong(
                     f"word {number} of the observation of `{method}`, {word!r:.40}, is not in the "
                     "vocabulary of stand-ins",
-                    "use words of plat_envs/stand_in/vocabulary.py joined by single spaces, or a real model: "
+                    "use words of plat_envs/stand_in.py joined by single spaces, or a real model: "
                     "model.path=DIR train.rendering=chat",
                 )
         if not text.endswith(THINK):

@@ -75,7 +75,7 @@ def pages(
     seed: Annotated[int, typer.Option("--seed", min=0, help="As task.env.encyclopaedia.")] = 0,
 ) -> int:
     """Write generated pages as a corpus. The first 2,000 are those that generated questions ask for."""
-    from plat_envs.searchqa.page_file import write_pages
+    from plat_envs.searchqa.encyclopaedia import write_pages
 
     with _bad_input():
         write_pages(out, count, seed)

@@ -15,7 +15,7 @@ from plat.extras import require_extra
 from plat.processes.cores import usable_cores
 from plat.trainer.api import Need, Outcome, RunIO, State
 from plat.trainer.resources import Resources
-from plat_envs.hub_cache import model_need
+from plat_envs.data import model_need
 from plat_rl.embedded.base_model.base_record import base_identity
 from plat_rl.embedded.spec import LEGACY, PolicyTrainer, task_identity
 from plat_rl.environments import as_need, environment_of, needs_of_task

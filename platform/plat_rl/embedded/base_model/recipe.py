@@ -17,7 +17,7 @@ from typing import Any
 from plat.errors import SpecError
 from plat.plain_files import open_regular
 from plat_envs.api import find_environment
-from plat_envs.stand_in.vocabulary import VERSION as VOCABULARY
+from plat_envs.stand_in import VERSION as VOCABULARY
 from plat_rl.run_config import ModelConfig
 
 BUILD_VERSION = "4"  # of the supervised training code; raise it when the same recipe gives clearly other weights

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from plat.errors import RunError
-from plat_envs.stand_in.vocabulary import END_THINK, THINK
+from plat_envs.stand_in import END_THINK, THINK
 from plat_rl.embedded.transformer.tokenizer import WordTokenizer
 from plat_rl.loop.turns import Dialogue
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from plat.errors import SpecError
 from plat.suggest import suggest
 from plat.units import counted
-from plat_envs.stand_in.vocabulary import WORDS
+from plat_envs.stand_in import WORDS
 from plat_rl.verl.settings.verl_config import VerlRunConfig
 
 

@@ -14,10 +14,10 @@ import pytest
 pytest.importorskip("reasoning_gym", reason="pip install 'plat[reasoning-gym]'")
 
 from plat_envs.api import configure, find_environment, make_environment
-from plat_envs.doors import worker_process
-from plat_envs.doors.reasoning_gym import item_of
 from plat_envs.environment_errors import BadEnvironment, ServiceError
 from plat_envs.instances import SPLITS
+from plat_envs.questions import reasoning_gym
+from plat_envs.questions.reasoning_gym import item_of
 
 NO_DEFAULT = {"composite"}  # it needs a list of datasets
 
@@ -32,7 +32,7 @@ def answer(environment, text):
 
 OWN = r"""
 import json, sys
-from plat_envs.doors.worker import item
+from plat_envs.questions.reasoning_gym_worker import item
 answers = [item(name, "", number)[1]["answer"] for name, number in json.loads(sys.argv[1])]
 print("", json.dumps(answers), sep="\n")
 """
@@ -100,7 +100,7 @@ def test_a_killed_process_is_started_again_and_changes_nothing():
     prompt = environment.reset(0)
     right = own_answer(environment)
     for again in range(2):
-        worker_process._SHARED._process.kill()
+        reasoning_gym._SHARED._process.kill()
         if again:
             assert environment.reset(0) == prompt
         assert answer(environment, right)[1] == 1.0
@@ -112,7 +112,7 @@ def test_an_answer_that_kills_the_process_earns_nothing_and_an_item_that_does_fa
     environment.reset(0)
 
     def dies(process, seconds):
-        raise worker_process.WorkerDied
+        raise reasoning_gym.WorkerDied
 
     monkeypatch.setattr(environment._worker, "_line", dies)
     assert answer(environment, "1")[1] == 0.0
@@ -124,11 +124,11 @@ def test_an_answer_that_kills_the_process_earns_nothing_and_an_item_that_does_fa
 def test_the_process_ends_with_its_last_session():
     first, second = made(), made()
     first.reset(0)
-    process = worker_process._SHARED._process
+    process = reasoning_gym._SHARED._process
     first.close()
     assert process.poll() is None
     second.close()
-    assert process.poll() is not None and worker_process._SHARED.users == 0
+    assert process.poll() is not None and reasoning_gym._SHARED.users == 0
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-from plat_envs.stand_in.vocabulary import GRID_TEMPLATES, NUMBER_TEMPLATES, PUSH_TEMPLATES, TASKS, VERSION, WORDS
+from plat_envs.stand_in import GRID_TEMPLATES, NUMBER_TEMPLATES, PUSH_TEMPLATES, TASKS, VERSION, WORDS
 
 # A change here is a new VERSION: every base model and every run made from one would change with it.
 LISTS = {"v2": "85d1384c2abd9b5346235c70f23dc90da3f55e1cad46cc465c697496b67fdde8"}

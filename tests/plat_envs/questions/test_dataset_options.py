@@ -7,7 +7,7 @@ from typing import Literal, Optional
 
 import pytest
 
-from plat_envs.doors.worker import problem_of, refusal
+from plat_envs.questions.reasoning_gym_worker import problem_of, refusal
 
 
 @dataclass
