@@ -47,13 +47,6 @@ def response(environment: Episode, policy: str, rng: random.Random) -> str:
     return environment.demonstrate(rng, "template", good=policy == "optimal")
 
 
-# Measure the scripted policies: `python -m plat_envs.policies [TASK,...] [key=value ...] [--markdown]`.
-#
-# Prints the success of every policy of `plat_envs.policies` with its 95 % interval (Wilson), for some tasks
-# or
-# for all; with `--reward` the mean reward of an episode with its 95 % interval (normal). The instances and slips are
-# those of an evaluation of a run.
-
 EVAL_SEED = 123  # the default of `eval.seed`
 ROWS: tuple[tuple[str, Mapping[str, object]], ...] = (
     ("sokoban", {}),

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plat_envs.engines import postings
+from plat_envs import lucene
 from plat_envs.environment_errors import BadEnvironment
 from plat_envs.retrieval.corpus import BM25, Corpus, Finder, Found, Source, file_hash, written
 
@@ -81,7 +81,7 @@ class WordIndex:
 
     def __init__(self, source: Source, pages: int) -> None:
         try:
-            self._postings = postings.load(source.index)
+            self._postings = lucene.load(source.index)
         except BadEnvironment as error:
             raise source.misfit(f"the index is no index of words, or damaged: {error.what}") from None
         indexed = len(self._postings.ids)
@@ -101,7 +101,7 @@ def build_words(source: Source, corpus: Corpus) -> None:
             where=str(source.corpus),
             fix="use an encoder: --encoder DIR",
         )
-    index = postings.build((f"{number:0{_DIGITS}}", text) for number, text in enumerate(corpus.texts()))
+    index = lucene.build((f"{number:0{_DIGITS}}", text) for number, text in enumerate(corpus.texts()))
     with written(source.index) as file:
         index.save(file)
 

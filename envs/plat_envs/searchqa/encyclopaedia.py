@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from plat_envs.engines.postings import Postings, build
+from plat_envs.lucene import Postings, build
 from plat_envs.retrieval.corpus import written
 
 COUNTS = {"person": 700, "book": 500, "city": 400, "company": 300, "country": 100}

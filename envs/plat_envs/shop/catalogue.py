@@ -19,7 +19,7 @@ from plat_envs.instances import source_split, split_of
 from plat_envs.shop.product import Goal, Product, Shop, WebShopConfig
 
 if TYPE_CHECKING:
-    from plat_envs.engines.postings import Postings
+    from plat_envs.lucene import Postings
 
 GOALS = 2  # of each product
 _SPREAD = 0.5  # standard deviation of the logarithm of prices of one type
@@ -237,7 +237,7 @@ class GeneratedShop:
     @cached_property
     def index(self) -> Postings:
         """The search index, made when it is first needed."""
-        from plat_envs.engines.postings import build
+        from plat_envs.lucene import build
 
         return build((product.id, searched_text(product)) for product in self._products.values())
 

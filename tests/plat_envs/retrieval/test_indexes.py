@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from benchmarks.tiny_encoder import tiny_encoder
 
-from plat_envs.engines import postings
+from plat_envs import lucene
 from plat_envs.environment_errors import BadEnvironment
 from plat_envs.retrieval import indexes
 from plat_envs.retrieval.corpus import Corpus, Source
@@ -34,7 +34,7 @@ def vectors(tmp_path_factory):
 def test_words_are_ranked_as_the_engine_ranks_them(words_source):
     corpus = Corpus(words_source.corpus)
     finder = open_finder(words_source, corpus)
-    oracle = postings.build((f"{n:04}", text) for n, text in enumerate(corpus.texts()))
+    oracle = lucene.build((f"{n:04}", text) for n, text in enumerate(corpus.texts()))
     expected = [[(int(name), score) for name, score in oracle.search(query, 7)] for query in QUERIES]
     assert finder.find(QUERIES, 7) == expected and len(expected[0]) == 7 and expected[4] == []
 

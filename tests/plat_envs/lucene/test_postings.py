@@ -13,9 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plat_envs.engines.postings import build, load, rounded_length
-from plat_envs.engines.words import terms
 from plat_envs.environment_errors import BadEnvironment
+from plat_envs.lucene import build, load, rounded_length, terms
 
 GOLDEN = Path(__file__).parent / "golden_hits.json"
 PLAIN = [first + vowel + last for first in "bdfkmptvz" for vowel in "ao" for last in "kpt"]  # words that are terms

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plat_envs.engines.words import LONGEST, STOP_WORDS, measure, stem, terms, words
+from plat_envs.lucene import LONGEST, STOP_WORDS, measure, stem, terms, words
 
 
 @pytest.mark.parametrize(
