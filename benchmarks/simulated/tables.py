@@ -17,7 +17,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from plat_analysis.claims.claim_rows import RowEvidence, decide
+from plat_analysis.claims.decided import RowEvidence, decide_rows
 from plat_analysis.statistics.families import starred
 from plat_analysis.statistics.intervals import Estimate
 from plat_analysis.statistics.replicates import Replicate, over_replicates
@@ -83,7 +83,7 @@ def simulate(
     cells = starred([{(at, row): cell for row, cell in one.items()} for at, one in enumerate([*columns, averages])])
     stars = [key for key, cell in cells.items() if cell.star]
     evidence = {str(row): RowEvidence(averages[row], PUBLISHED[row]) for row in range(ROWS)}
-    return Outcome(len(stars), sum(at == COLUMNS for at, _ in stars), decide(evidence).status)
+    return Outcome(len(stars), sum(at == COLUMNS for at, _ in stars), decide_rows(evidence).status)
 
 
 def one_cell(random: np.random.Generator, seeds: int) -> bool:

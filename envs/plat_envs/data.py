@@ -1,6 +1,7 @@
 """Rows of real datasets for `data: file` (Parquet, JSON, JSON Lines) and `data: hub`, and their splits.
 
-Also whether models and datasets of the Hugging Face hub are on this machine.
+The hash of a row's key decides its split. So a row keeps its split if a file grows or is reordered, and rows that share
+a key (rephrasings of one question) stay together. `train` also has the rows of `base`; other splits are disjoint.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""What stand-ins need of a task: the sentences of their reasoning, and demonstrations, the data of base models."""
+"""What stand-ins need of a task: the sentences of their reasoning, and demonstrations, the data of base models.
+
+Sentences of template reasoning fit any state; a grammar has the reasoning that states facts. Templates are on average
+shorter than sentences that state facts.
+"""
 
 from __future__ import annotations
 

@@ -11,8 +11,7 @@ from plat.errors import SpecError
 from plat.suggest import suggest
 from plat_analysis.artifact import Figure, number, provenance, record
 from plat_analysis.builder_options import takes
-from plat_analysis.contrasts.cell import Estimates
-from plat_analysis.contrasts.contrast import Contrast, Term, change
+from plat_analysis.contrasts.cell import Contrast, Estimates, Term, change
 from plat_analysis.data.labels import axis_label, label, measure_label
 from plat_analysis.data.published import PrintedTable, printed_table
 from plat_analysis.data.results import Results

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from plat_analysis.statistics.correlation import MIN_SETTINGS
-from plat_analysis.statistics.permutations import orders
+from plat_analysis.statistics.correlation import MIN_SETTINGS, orders
 from plat_analysis.statistics.sign_flips import sign_flip_p
 
 ROUNDING = 1e-9

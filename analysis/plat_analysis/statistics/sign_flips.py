@@ -1,4 +1,4 @@
-"""Test a mean by sign flips (Fisher's randomisation of paired differences), beside Student's t.
+"""Tests by sign flips (Fisher's randomisation of paired differences): of a mean, of a trend, and the seeds that decide.
 
 Exact for any number of values whose distribution is symmetric about the bound. Where half of the runs of a condition
 collapse, a few seeds often show one of the two levels only: Student's t then sees hardly any spread.
@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from plat_analysis.statistics.intervals import MIN_JUDGED, Estimate
+from plat_analysis.statistics.intervals import MIN_JUDGED, TINY, Estimate
 
 EXACT = 12  # up to this many values all flips are counted, beyond that DRAWN of them
 DRAWN = 20_000
@@ -73,3 +73,132 @@ def _unanimous(estimate: Estimate, bound: float) -> bool:
     return bool(estimate.samples) and all(
         min(sample) >= bound and sum(value > bound for value in sample) >= MIN_JUDGED for sample in estimate.samples
     )
+
+
+# Test if values rise along an order of conditions, within blocks: one block for each build and seed.
+
+MIN_CONDITIONS = 3  # with two, a trend is a difference
+
+
+def rising_p(blocks: ArrayLike) -> float:
+    """Return the one-sided p-value of "values do not depend on the condition, or fall" (Page 1963, ranks in blocks).
+
+    blocks  [block, condition], conditions in the order along which values are claimed to rise
+
+    Raises ValueError unless there is a block and at least `MIN_CONDITIONS` conditions.
+    """
+    from scipy.stats import page_trend_test
+
+    values = _checked(blocks)
+    if (values == values[:, :1]).all():
+        return 1.0
+    return float(page_trend_test(values).pvalue)
+
+
+def slopes(blocks: ArrayLike) -> NDArray[np.float64]:
+    """Return the least-squares slope of each block, per step to the next condition; arguments as in `rising_p`."""
+    values = _checked(blocks)
+    return values @ _weights(values.shape[1])
+
+
+def slope_rounding(rounding: float, conditions: int) -> float:
+    """Return the standard deviation of the rounding of a slope; `rounding` is that of one value."""
+    return rounding * float(np.sqrt((_weights(conditions) ** 2).sum()))
+
+
+def _weights(conditions: int) -> NDArray[np.float64]:
+    """Return the weight of each condition in the slope."""
+    order = np.arange(conditions) - (conditions - 1) / 2
+    return np.asarray(order / (order @ order), np.float64)
+
+
+def trend_p(blocks: ArrayLike, slope: Estimate) -> float:
+    """Return the one-sided p-value of "values do not rise": the larger of Page's test and the test of the slope.
+
+    Page's test assumes exchangeable conditions, which a condition that collapses in half of its runs violates.
+
+    blocks  [block, condition], conditions in the order along which values are claimed to rise
+    slope   the mean of `slopes` over the blocks, with its error; tested by Student's t and sign flips
+    """
+    return max(rising_p(blocks), shown_above(slope, 0.0))
+
+
+def _checked(blocks: ArrayLike) -> NDArray[np.float64]:
+    values = np.asarray(blocks, np.float64)
+    if values.ndim != 2 or values.shape[1] < MIN_CONDITIONS or not len(values):
+        raise ValueError(f"a trend needs [blocks, at least {MIN_CONDITIONS} conditions], not {values.shape}")
+    return values
+
+
+def falling(blocks: Sequence[Sequence[float]]) -> NDArray[np.float64]:
+    """Return the blocks [block, condition] with their conditions in reverse order, to test for a fall."""
+    return np.asarray(blocks, np.float64)[:, ::-1]
+
+
+# Compute how many seeds decide a claim: the power of a row's test, given the spread between seeds.
+
+POWER = 0.8  # probability that all rows of a claim are shown at once, if every true effect has the supposed size
+MOST = 1000  # most seeds considered
+CERTAIN = 35.0  # standard errors; a larger effect is always shown, and scipy's distribution gives NaN near 40
+FEW = 8  # up to this many seeds, sign flips have less power than Student's t
+SAMPLES = 1000  # samples of a simulation
+SURE = 0.9  # coverage of the range of a spread
+
+
+def power(seeds: int, size: float, spread: float, level: float) -> float:
+    """Return the probability that a row is shown to be above zero, for normal values.
+
+    size, spread  true effect and standard deviation between seeds, in one unit
+    level         one-sided, of the test
+
+    Up to `FEW` seeds it is simulated with a fixed seed, because sign flips count there; above, Student's t alone. It is
+    1 without spread.
+    """
+    from scipy.special import nctdtr, stdtrit
+
+    if spread <= 0:
+        return 1.0
+    noncentrality = min(size / spread * seeds**0.5, CERTAIN)
+    of_t = 1.0 - float(nctdtr(seeds - 1, noncentrality, stdtrit(seeds - 1, 1 - level)))
+    return of_t if seeds > FEW else min(of_t, _power_of_both(seeds, size / spread, level))
+
+
+@lru_cache(maxsize=512)
+def _power_of_both(seeds: int, effect: float, level: float) -> float:
+    from scipy.special import stdtrit
+
+    x = effect + np.random.default_rng(seeds).standard_normal((SAMPLES, seeds))
+    by_t = x.mean(axis=1) / x.std(axis=1, ddof=1) * seeds**0.5 >= stdtrit(seeds - 1, 1 - level)
+    by_both = [bool(min(sample) > 0 or sign_flip_p(sample) <= level) for sample in x[by_t]]
+    return float(by_both.count(True)) / SAMPLES
+
+
+def seeds_needed(rows: Sequence[tuple[float, float]], level: float) -> int:
+    """Return the least number of seeds, from `MIN_JUDGED` on, that shows all rows at once with probability `POWER`.
+
+    rows   (size, spread) of each row, in one unit
+    level  one-sided, of the test of one row
+
+    Return `MOST` + 1 if even `MOST` seeds are too few.
+    """
+    power_of_row = 1 - (1 - POWER) / max(1, len(rows))
+    hardest = min(rows, key=lambda row: row[0] / max(row[1], TINY))  # power rises with size over spread
+    low, high = MIN_JUDGED, MOST + 1
+    while low < high:
+        middle = (low + high) // 2
+        if power(middle, *hardest, level) >= power_of_row:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def spread_range(spread: float, freedom: int) -> tuple[float, float]:
+    """Return the interval (low, high) of the true standard deviation with coverage `SURE`, for normal values.
+
+    freedom  degrees of freedom of the measured `spread`
+    """
+    from scipy.special import chdtri
+
+    low, high = (spread * float(freedom / chdtri(freedom, tail)) ** 0.5 for tail in (0.5 - SURE / 2, 0.5 + SURE / 2))
+    return low, high

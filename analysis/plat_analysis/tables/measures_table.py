@@ -27,8 +27,7 @@ from plat_analysis.artifact import (
 )
 from plat_analysis.builder_options import takes
 from plat_analysis.contrasts.cell import Cell as ComparedCell
-from plat_analysis.contrasts.cell import Estimates
-from plat_analysis.contrasts.contrast import Contrast, Term, change
+from plat_analysis.contrasts.cell import Contrast, Estimates, Term, change
 from plat_analysis.data.labels import label, model_that_ran
 from plat_analysis.data.published import PrintedTable, printed_table
 from plat_analysis.data.results import Results, spell

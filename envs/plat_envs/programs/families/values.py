@@ -1,4 +1,7 @@
-"""Values of a problem: how arguments are drawn, and how values are written."""
+"""Values of a problem: how arguments are drawn, and how values are written.
+
+`spec(rng, edge)` draws an argument; with `edge`, a short or an extreme one.
+"""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from scipy import stats
 
 from plat.errors import SpecError
 from plat_analysis.plugins.entry_checking import check_entries
-from plat_ragen2.claims.readings import build
+from plat_ragen2.readings import build
 
 READINGS = {"same": ["a", "b"], "other": ["a", "c"]}
 

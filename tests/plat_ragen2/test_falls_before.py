@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from plat.errors import SpecError
-from plat_ragen2.claims.falls_before import falls_before
+from plat_ragen2.signals import falls_before
 
 SIGNALS = ["mi/first_turn/retrieval_acc", "success"]
 KEYS = {SIGNALS[0]: SIGNALS[0], "success": "val/success"}

@@ -1,7 +1,7 @@
 """Compare two readings of a paper, such as its words and its released code: does the choice matter?
 
 A row *does not matter* where the change between its readings is shown to lie within the bounds (TOST), and *matters*
-where it is shown to lie beyond one of them, with the error held over the rows (`claims.equivalence`).
+where it is shown to lie beyond one of them, with the error held over the rows (`claims.checks`).
 """
 
 from __future__ import annotations
@@ -13,11 +13,9 @@ from plat.errors import SpecError
 from plat.suggest import suggest
 from plat_analysis.artifact import Cell, Column, Row, Table, Tone, estimate_cell, interval, record
 from plat_analysis.builder_options import takes
-from plat_analysis.claims.claim_rows import RowEvidence
-from plat_analysis.claims.decided import OPEN, SHORT, shown
-from plat_analysis.claims.equivalence import LARGE, SMALL, row_tests
-from plat_analysis.contrasts.cell import Estimates
-from plat_analysis.contrasts.contrast import Contrast, Term, change
+from plat_analysis.claims.checks import LARGE, SMALL, row_tests
+from plat_analysis.claims.decided import OPEN, SHORT, RowEvidence, shown
+from plat_analysis.contrasts.cell import Contrast, Estimates, Term, change
 from plat_analysis.data.results import Results, spell
 from plat_analysis.facets import Facets, Layout
 from plat_analysis.quantities.metric import quantity

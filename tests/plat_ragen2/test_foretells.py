@@ -8,8 +8,8 @@ import pytest
 
 from plat.errors import SpecError
 from plat_analysis.figures.style import images
-from plat_ragen2.claims.foretells import foretells
 from plat_ragen2.figures.foretelling import build
+from plat_ragen2.signals import foretells
 
 SETTINGS = [f"s{index}" for index in range(8)]
 LEAD, ECHO = "probe/retrieval_acc", "probe/fluent"

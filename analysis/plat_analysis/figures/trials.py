@@ -1,4 +1,4 @@
-"""Tabulate a search: every trial, and the winner on fresh seeds.
+"""Show a search: every trial and the winner on fresh seeds as tables, and the values of all trials as a figure.
 
 A winner was chosen for its high values, so they are biased upward. Its optimism is the mean on the seeds of the search
 minus the mean on fresh seeds (reversed for a minimized objective); positive: the search promised too much. The
@@ -8,12 +8,14 @@ interval is Welch's, 95 %, from three runs on each side on.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from plat.store.coordination.trial_records import Trial, Winner
-from plat_analysis.artifact import DASH, Cell, Column, Note, Row, Table
+from plat_analysis.artifact import DASH, Cell, Column, Figure, Note, Row, Table
+from plat_analysis.figures import style
 from plat_analysis.statistics.intervals import LEVEL, welch_lower_bound
 
 ENOUGH = 3  # least runs on each side for an interval
@@ -139,3 +141,43 @@ def _rank(trial: Trial, objectives: Objectives) -> tuple[bool, float, int]:
     if trial.state != "complete":
         return True, 0.0, trial.number
     return False, -trial.values[0] if objectives[0][1] else trial.values[0], trial.number
+
+
+# Draw the value of every trial of a search in order, with the best so far; one panel for each objective.
+
+
+def trial_values(trials: Sequence[Trial], objectives: Objectives) -> Figure:
+    """Return the figure of a search; only complete and pruned trials are drawn."""
+    points = [
+        {"trial": trial.number, "state": trial.state, "objective": name, "value": trial.values[index]}
+        for trial in trials
+        for index, (name, _) in enumerate(objectives)
+        if index < len(trial.values)
+    ]
+    return Figure(
+        name="search",
+        title="The course of the search",
+        draw=partial(_draw, list(trials), list(objectives)),
+        caption="Points: trials, means over their seeds. Line: the best so far. Crosses: trials that were given up, at "
+        "their last value.",
+        points=points,
+    )
+
+
+def _draw(trials: list[Trial], objectives: list[tuple[str, bool]]) -> style.Canvas:
+    figure = style.canvas(6.4, 2.6 * len(objectives) + 0.4)
+    for index, (name, maximize) in enumerate(objectives):
+        axis = figure.add_subplot(len(objectives), 1, index + 1)
+        complete = [trial for trial in trials if trial.state == "complete"]
+        pruned = [trial for trial in trials if trial.state == "pruned" and index < len(trial.values)]
+        numbers, values = [trial.number for trial in complete], [trial.values[index] for trial in complete]
+        axis.plot(numbers, values, "o", color=style.PALETTE[0], ms=4)
+        axis.plot([t.number for t in pruned], [t.values[index] for t in pruned], "x", color=style.QUIET, ms=4)
+        best = [(max if maximize else min)(values[: count + 1]) for count in range(len(values))]
+        axis.step(numbers, best, where="post", color=style.PALETTE[1], linewidth=1.2)
+        axis.set_title(name)
+        style.quiet_grid(axis)
+        axis.margins(x=0.03)
+    axis.set_xlabel("trial")
+    figure.subplots_adjust(left=0.11, right=0.98, top=0.9, bottom=0.16, hspace=0.5)
+    return figure

@@ -1,4 +1,4 @@
-"""Find report builders and claim checks by entry point, and check the arguments of the experiment file.
+"""Find report builders and claim checks by entry point, check their arguments, and note which of them failed.
 
 A builder (group `plat.reports`) is `build(frames, experiment, **args) -> list[Table | Figure]`; a check (group
 `plat.claims`) is `check(frames, experiment, **args) -> Verdict`. Any installed package may publish some.
@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Any
 
-from plat.errors import PluginError, SpecError
+from plat.errors import PlatError, PluginError, SpecError
 from plat.suggest import suggest
-from plat.user_code import user_code
+from plat.user_code import in_words, place_of, user_code
+from plat_analysis.shown_text import printable
 
 FIX = "fix or uninstall the package that publishes it; `plat doctor` tries all of them"
 
@@ -48,3 +50,31 @@ def check_arguments(function: Callable[..., Any], arguments: dict[str, Any], whe
         signature.bind(None, None, **arguments)
     except TypeError as error:
         raise SpecError(str(error), where=where, fix=f"its arguments: {', '.join(valid)}") from error
+
+
+# Failures of single parts of a report; the other parts are still made.
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Hold a failed part, where the experiment file asks for it (file:line:column), and how to fix it."""
+
+    what: str
+    where: str
+    fix: str = ""
+
+    @classmethod
+    def of(cls, subject: str, error: Exception, where: str) -> Failure:
+        """Return a failure of `subject` (such as `the figure 'curves'`) from the exception that it raised."""
+        if isinstance(error, PlatError):
+            return cls(printable(f"{subject} could not be made: {error.what}"), error.where or where, error.fix or "")
+        place = place_of(error)
+        return cls(
+            printable(f"{subject} could not be made: {in_words(error)}"),
+            f"{place} (asked for at {where})" if place else where,
+            "the rest of the report was made; remove this entry, or report the message to the author of its builder",
+        )
+
+    def render(self) -> str:
+        """Return the lines shown to the user."""
+        return PlatError(self.what, where=self.where, fix=self.fix or None).render()
