@@ -138,7 +138,7 @@ class VerlTrainer(PolicyTrainer):
         return super().preparation(config) if is_stand_in(config) else None
 
     def evaluate(self, config: VerlRunConfig, state: State, cache: Path, options: Mapping[str, Any]) -> dict[str, Any]:
-        from plat_rl.verl.rollouts.evaluation import evaluate_checkpoint
+        from plat_rl.verl.train import evaluate_checkpoint
 
         return evaluate_checkpoint(config, state, cache, options)
 

@@ -12,8 +12,8 @@ import torch
 from plat.errors import CheckpointError, SpecError
 from plat_envs.api import LEVELS, make_environment
 from plat_envs.stand_in import WORDS
+from plat_rl.embedded.base_model.base_record import base_key, built_bases, checkpoint_hash
 from plat_rl.embedded.base_model.load import load_base
-from plat_rl.embedded.base_model.recipe import base_key, built_bases, checkpoint_hash
 from plat_rl.embedded.transformer import hf
 from plat_rl.embedded.transformer.model import Shape, extend, unpack
 from plat_rl.embedded.transformer.tokenizer import PretrainedTokenizer, WordTokenizer, tokenizer_of

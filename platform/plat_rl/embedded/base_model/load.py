@@ -22,11 +22,16 @@ from plat_rl.embedded.base_model.base_record import (
     NUMERICS,
     RECORD,
     BaseRecord,
+    base_key,
+    built_bases,
+    checkpoint_hash,
     read_base,
+    recipe,
+    recipe_hash,
     record_of,
     shipped_base,
+    tasks_of,
 )
-from plat_rl.embedded.base_model.recipe import base_key, built_bases, checkpoint_hash, recipe, recipe_hash, tasks_of
 from plat_rl.embedded.batch import pad_prompts
 from plat_rl.embedded.transformer import hf
 from plat_rl.embedded.transformer.model import Shape, Weights, encode, extend, initialise, unpack

@@ -198,8 +198,8 @@ def model_files(config: VerlRunConfig, cache: Path) -> ModelFiles:
     A paper's model is not downloaded: its path and identity are its hub name. Raises SpecError if `model.path` has no
     checkpoint or the paper's model is unknown, CheckpointError if a shipped base is damaged or a build diverges.
     """
+    from plat_rl.embedded.base_model.base_record import checkpoint_hash
     from plat_rl.embedded.base_model.load import obtain
-    from plat_rl.embedded.base_model.recipe import checkpoint_hash
 
     if is_stand_in(config):
         base = obtain(config.model, cache)
