@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plat_analysis.claims.decided import RowEvidence, decide_rows
-from plat_analysis.statistics.families import starred
 from plat_analysis.statistics.intervals import Estimate
 from plat_analysis.statistics.replicates import Replicate, over_replicates
+from plat_analysis.statistics.significance import starred
 
 ROWS, COLUMNS, INSTANCES = 9, 4, 256
 PUBLISHED = (6.9, 2.9, 3.7, 0.8, 5.5, 4.1, 4.1, 4.1, 5.3)  # the paper's average changes, row by row

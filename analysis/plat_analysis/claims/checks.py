@@ -34,10 +34,9 @@ from plat_analysis.data.published import printed_table
 from plat_analysis.data.results import Results
 from plat_analysis.facets import Facets, Layout
 from plat_analysis.quantities.metric import At, quantity
-from plat_analysis.statistics.families import shared_spread
 from plat_analysis.statistics.intervals import Estimate
 from plat_analysis.statistics.replicates import Builds, over_replicates
-from plat_analysis.statistics.sign_flips import shown_above, shown_below
+from plat_analysis.statistics.significance import shared_spread, shown_above, shown_below
 
 
 @takes(ChangeOptions)

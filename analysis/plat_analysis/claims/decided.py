@@ -18,14 +18,16 @@ import numpy as np
 from plat.units import counted
 from plat_analysis.artifact import interval, number, p_value
 from plat_analysis.claims.engine import Verdict
-from plat_analysis.statistics.families import ERROR, holm, shared_spread
 from plat_analysis.statistics.intervals import MIN_JUDGED, Estimate
 from plat_analysis.statistics.replicates import SUCH_BUILDS
-from plat_analysis.statistics.sign_flips import (
+from plat_analysis.statistics.significance import (
+    ERROR,
     MOST,
     POWER,
     flips_above,
+    holm,
     seeds_needed,
+    shared_spread,
     shown_above,
     shown_below,
     spread_range,
@@ -131,7 +133,7 @@ def shown(p_values: Mapping[str, float], level: float = LEVEL) -> set[str]:
 # Decide a claim that an effect is above zero in every row, from the spread between runs.
 #
 # Each test is one-sided at 2.5 %, divided by the number of planned looks. A row's p-value is that of
-# `sign_flips.shown_above`, with at least the spread of all rows (`families.shared_spread`). A row is
+# `significance.shown_above`, with at least the spread of all rows (`significance.shared_spread`). A row is
 # - above zero: if the own test of every row shows this, these tests decide; else Holm's procedure over the rows does;
 # - below zero, or too small: Holm's procedure over the rows shows that the effect is below zero, or below the published
 #   size (below the smallest effect of interest if no size is published).

@@ -1,4 +1,4 @@
-"""Check that a measure falls, or rises, along an order of conditions, in every row (`statistics.sign_flips`).
+"""Check that a measure falls, or rises, along an order of conditions, in every row (`statistics.significance`).
 
 `trend_over_measures` judges several measures of the same runs in the same way.
 """
@@ -24,7 +24,7 @@ from plat_analysis.facets import AxisNames, Facets, Layout
 from plat_analysis.quantities.metric import quantity
 from plat_analysis.statistics.intervals import MIN_JUDGED
 from plat_analysis.statistics.replicates import Replicate, over_replicates
-from plat_analysis.statistics.sign_flips import MIN_CONDITIONS, falling, slope_rounding, slopes, trend_p
+from plat_analysis.statistics.significance import MIN_CONDITIONS, falling, slope_rounding, slopes, trend_p
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +87,7 @@ def trend(
 ) -> Verdict:
     """A measure falls (or rises) from each of the conditions in `order` to the next, in every row; or its change does.
 
-    Values are compared within each build and seed, by ranks (Page's test) and slope (`statistics.sign_flips`). The
+    Values are compared within each build and seed, by ranks (Page's test) and slope (`statistics.significance`). The
     verdict is about these builds of the base model.
 
     measure     the measure of a run (see `plat_analysis.quantities.metric`)
@@ -172,7 +172,7 @@ class OverMeasures(ChosenRows):
 def trend_over_measures(results: Results, asked: OverMeasures, *, direction: Direction = "falling") -> Verdict:
     """Measures of the same runs fall (or rise) from each to the next, in every row, or in those in `only`.
 
-    Values are compared within each build and seed, by ranks (Page's test) and slope (`statistics.sign_flips`). The
+    Values are compared within each build and seed, by ranks (Page's test) and slope (`statistics.significance`). The
     verdict is about these builds of the base model.
     """
     facets, contrasts = asked.facets(results), _contrasts(asked.measures)

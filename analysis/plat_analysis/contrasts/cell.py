@@ -16,7 +16,6 @@ from plat_analysis.data.published import AVERAGE
 from plat_analysis.data.results import Results, RunView, replicate_order
 from plat_analysis.facets import Facets, Runs
 from plat_analysis.quantities.quantity import SUCCESSES, Absent, Measurement, Quantity
-from plat_analysis.statistics.families import starred
 from plat_analysis.statistics.intervals import (
     TINY,
     Estimate,
@@ -27,6 +26,7 @@ from plat_analysis.statistics.intervals import (
     wilson,
 )
 from plat_analysis.statistics.replicates import Builds, Replicate, over_replicates
+from plat_analysis.statistics.significance import starred
 
 # Define what is estimated: a quantity of one condition, or its difference from another condition or quantity.
 #

@@ -28,9 +28,9 @@ from plat_analysis.statistics.correlation import (
     rank,
     within,
 )
-from plat_analysis.statistics.families import ERROR
 from plat_analysis.statistics.intervals import MIN_JUDGED
 from plat_analysis.statistics.leads import Foretold, foretell
+from plat_analysis.statistics.significance import ERROR
 
 # Lay out the settings of a row, which differ in more than build and seed, and measure their runs.
 #

@@ -34,9 +34,9 @@ from plat_analysis.data.results import Results, spell
 from plat_analysis.facets import AxisNames, Facets, Layout
 from plat_analysis.quantities.metric import quantity
 from plat_analysis.quantities.quantity import Quantity
-from plat_analysis.statistics.families import starred
 from plat_analysis.statistics.intervals import Estimate
 from plat_analysis.statistics.replicates import Builds
+from plat_analysis.statistics.significance import starred
 from plat_analysis.tables.peak_notes import star_rule
 
 Key = tuple[str, str, str]  # row, condition, name of the measure

@@ -20,9 +20,9 @@ from plat_analysis.data.published import AVERAGE, DELTA, Discrepancy, PrintedTab
 from plat_analysis.data.results import Results
 from plat_analysis.quantities.quantity import Fall, fall_after_peak
 from plat_analysis.shown_text import shortened
-from plat_analysis.statistics.families import starred
 from plat_analysis.statistics.intervals import Estimate
 from plat_analysis.statistics.replicates import Replicate
+from plat_analysis.statistics.significance import starred
 from plat_analysis.tables.peak_notes import bounds_cell, change_cell, peak_notes, seeds_cell, star_rule, value_cell
 from plat_analysis.tables.reference_lines import ReferenceLines
 

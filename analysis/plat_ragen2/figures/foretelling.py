@@ -25,9 +25,9 @@ from plat_analysis.quantities.metric import quantity
 from plat_analysis.quantities.quantity import Quantity
 from plat_analysis.shown_text import shortened
 from plat_analysis.statistics.correlation import between
-from plat_analysis.statistics.families import ERROR, holm
 from plat_analysis.statistics.intervals import MIN_JUDGED
 from plat_analysis.statistics.leads import Foretold, foretell
+from plat_analysis.statistics.significance import ERROR, holm
 from plat_ragen2.precheck_estimates import Gaining, Setting, arrays, measured
 
 Key = tuple[str, str, int]  # row, metric by its printed name, iteration

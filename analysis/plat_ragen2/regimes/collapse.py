@@ -34,9 +34,9 @@ from plat_analysis.data.results import Results
 from plat_analysis.facets import Facets, Layout, Runs, two_conditions
 from plat_analysis.figures import condition_curves as curves
 from plat_analysis.figures.condition_curves import ConditionCurves, condition_curves
-from plat_analysis.statistics.families import starred
 from plat_analysis.statistics.intervals import Estimate
 from plat_analysis.statistics.replicates import Builds
+from plat_analysis.statistics.significance import starred
 from plat_analysis.tables.peak_notes import seeds_cell
 from plat_ragen2.regimes.collapse_figure import draw
 from plat_ragen2.regimes.probe_tables import PROBED, entropy_curve

@@ -23,6 +23,8 @@ from plat_rl.metric_names import VERL_METRICS
 from plat_rl.run_config import BaseConfig, ShapeConfig
 from plat_rl.validation import check_iteration, check_stand_in
 from plat_rl.verl.settings.models import (
+    CPUS_BESIDE,
+    CPUS_OF_A_WORKER,
     checkpoint_bytes,
     host_gigabytes,
     is_stand_in,
@@ -30,7 +32,6 @@ from plat_rl.verl.settings.models import (
     paper_model,
     workers,
 )
-from plat_rl.verl.settings.reservation import CPUS_BESIDE, CPUS_OF_A_WORKER
 from plat_rl.verl.settings.verl_config import VerlRunConfig
 from plat_rl.verl.settings.verl_overrides import rollout_engine
 

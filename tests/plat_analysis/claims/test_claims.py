@@ -15,7 +15,7 @@ from plat_analysis.claims.decided import RowEvidence, decide_rows
 from plat_analysis.claims.engine import run_checks
 from plat_analysis.statistics.intervals import Estimate
 from plat_analysis.statistics.replicates import Replicate, over_replicates
-from plat_analysis.statistics.sign_flips import MOST, power, seeds_needed, spread_range
+from plat_analysis.statistics.significance import MOST, power, seeds_needed, spread_range
 
 SEEDS = [Replicate(None, seed) for seed in range(5)]
 

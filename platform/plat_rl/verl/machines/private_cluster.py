@@ -30,8 +30,14 @@ from plat_rl.verl.cpu import ENVIRONMENT
 from plat_rl.verl.machines.guard import guarded, scratch_folder
 from plat_rl.verl.machines.node import OBJECT_STORE
 from plat_rl.verl.settings.composition import compose
-from plat_rl.verl.settings.models import ModelFiles, workers
-from plat_rl.verl.settings.reservation import CPUS_BESIDE, CPUS_OF_A_WORKER, reservation_of, wait_for_nodes
+from plat_rl.verl.settings.models import (
+    CPUS_BESIDE,
+    CPUS_OF_A_WORKER,
+    ModelFiles,
+    reservation_of,
+    wait_for_nodes,
+    workers,
+)
 from plat_rl.verl.settings.verl_config import VerlRunConfig
 from plat_rl.verl.settings.verl_overrides import rollout_engine
 
