@@ -2,8 +2,7 @@
 
 A session plays one episode after another: `reset(seed)` returns the first observation, each `step(response)` the next
 one, and `close()` ends the session. An observation is a whole prompt with the full state (actions left included), so a
-player may see the current one only, or all of them. The end of this file has what an
-environment may offer beside these.
+player may see the current one only, or all of them. The end of this file has what an environment may offer beside.
 
     compact   words of `stand_in.WORDS` joined by single spaces; the prompt ends with `<think>`, so the response
               starts inside the think section: "reasoning </think> <answer> actions </answer>"

@@ -43,8 +43,8 @@ from plat_rl.embedded.batch import Batch, Packed, packing, token_rewards
 from plat_rl.embedded.scoring import token_log_probs, token_values
 from plat_rl.embedded.transformer.model import Shape, Weights, unpack
 from plat_rl.rl import algorithms
+from plat_rl.rl.algorithms import Aggregation
 from plat_rl.rl.filter.selection import StepPlan
-from plat_rl.rl.losses import Aggregation
 from plat_rl.run_config import RunConfig
 
 REGULARISERS = {"entropy": -1, "kl": 1}  # the terms of the loss beside the task's, with their signs
