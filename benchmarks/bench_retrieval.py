@@ -25,8 +25,8 @@ from measuring import figure, options, use_one_thread
 from tiny_encoder import tiny_encoder
 
 from plat_envs.retrieval.corpus import Corpus
-from plat_envs.searchqa.client import ServerSearch, ask
 from plat_envs.searchqa.questions import SearchQAConfig
+from plat_envs.searchqa.retrieval import ServerSearch, ask
 
 AIM = 200  # queries a second
 RETRIEVAL = [sys.executable, "-m", "plat", "retrieval"]

@@ -25,7 +25,7 @@ import importlib
 
 from measuring import options
 
-from plat_analysis.statistics import families
+from plat_analysis.statistics import significance
 
 PARTS = ("tables", "claims", "looks", "builds", "regimes", "trends")
 PARTS += ("correlation", "foretelling", "levels", "order", "stores")
@@ -34,12 +34,12 @@ PARTS += ("correlation", "foretelling", "levels", "order", "stores")
 def main() -> None:
     parser = options(__doc__, draws=400)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)} [all]")
-    parser.add_argument("--spread-share", type=float, default=families.SPREAD_SHARE, help="[%(default)s]")
+    parser.add_argument("--spread-share", type=float, default=significance.SPREAD_SHARE, help="[%(default)s]")
     arguments = parser.parse_args()
     unknown = [part for part in arguments.parts if part not in PARTS]
     if unknown:
         parser.error(f"there is no part {unknown[0]!r}; one of: {', '.join(PARTS)}")
-    families.SPREAD_SHARE = arguments.spread_share
+    significance.SPREAD_SHARE = arguments.spread_share
     for part in arguments.parts or PARTS:
         for line in importlib.import_module(f"simulated.{part}").lines(arguments.draws):
             print(line, flush=True)

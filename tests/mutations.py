@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-DEMONSTRATIONS = "envs/plat_envs/stand_in/demonstrations.py"
+DEMONSTRATIONS = "envs/plat_envs/stand_in.py"
 TRAINER = "platform/plat_rl/embedded"
 SCHEMA = "platform/plat_rl/run_config.py"
 COPIED = ("platform", "envs", "analysis", "experiments", "tests/frozen", "pyproject.toml")
@@ -67,7 +67,7 @@ def flip_a_bit_of_a_base(root: Path) -> None:
 
 def ship_another_build(root: Path) -> None:
     """Other weights with a record that fits them: only the frozen hash can tell."""
-    from plat_rl.embedded.base_model.recipe import content_hash, file_hash
+    from plat_rl.embedded.base_model.base_record import content_hash, file_hash
 
     flip_a_bit_of_a_base(root)
     folder = _first_base(root)
@@ -123,7 +123,9 @@ MUTATIONS: dict[str, Callable[[Path], None]] = {
     "seeds of the training instances": Edit(
         "platform/plat_rl/loop/randomness.py", "pair(pair(seed, step), refill)", "pair(pair(step, seed), refill)"
     ),
-    "temperature of evaluations": Edit(TRAINER + "/evaluate.py", "config.eval.temperature", "config.train.temperature"),
+    "temperature of evaluations": Edit(
+        TRAINER + "/evaluate.py", "config.task, config.eval.temperature", "config.task, config.train.temperature"
+    ),
     "a `legacy` value": Edit(TRAINER + "/spec.py", '_rounding": "floor"', '_rounding": "round"'),
     "version of an environment": Edit("envs/plat_envs/games/sokoban.py", 'version="', 'version="9'),
 }

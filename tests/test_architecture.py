@@ -121,7 +121,7 @@ ONLY_IN = {
     "optuna": ("plat.search",),
     "submitit": ("plat.dispatch.slurm",),
     "torch": (
-        "plat_envs.retrieval.vector_index",
+        "plat_envs.retrieval.indexes",
         "plat_rl",
         "plat.store.run_directory.checkpoint",
         "plat.runner",
@@ -130,8 +130,8 @@ ONLY_IN = {
         "plat.cli",
     ),
     "verl": ("plat_rl.verl",),
-    "transformers": ("plat_rl", "plat_envs.retrieval.vector_index"),
-    "faiss": ("plat_envs.retrieval.vector_index",),
+    "transformers": ("plat_rl", "plat_envs.retrieval.indexes"),
+    "faiss": ("plat_envs.retrieval.indexes",),
     "safetensors": ("plat_rl", "plat.store.run_directory.checkpoint"),
     "matplotlib": ("plat_analysis", "plat_ragen2"),
     "plotext": ("plat.cli",),
@@ -347,15 +347,15 @@ def test_environments_and_analysis_know_no_torch():
         for f in ALL
         if f.importer.split(".")[0] in ("plat_envs", "plat_analysis", "plat_ragen2")
         and f.target.split(".")[0] in ("torch", "verl", "mlflow", "ray", "hydra")
-        and (f.importer, f.target) != ("plat_envs.retrieval.vector_index", "torch")  # of a server
+        and (f.importer, f.target) != ("plat_envs.retrieval.indexes", "torch")  # of a server
     ]
     assert not wrong, "\n".join(wrong)
 
 
 def test_the_sandbox_knows_the_standard_library_alone():
     """And what runs inside of a box knows only itself: a box has nothing else of ours."""
-    allowed = {"plat_envs.sandbox": ["plat_envs.sandbox", "plat_envs.environment_errors", "plat_envs.server_words"]}
-    allowed["plat_envs.server_words"] = ["plat_envs.environment_errors"]
+    allowed = {"plat_envs.sandbox": ["plat_envs.sandbox", "plat_envs.environment_errors"]}
+    allowed["plat_envs.environment_errors"] = []
     allowed["plat_envs.sandbox.inside"] = ["plat_envs.sandbox.inside"]
     wrong = [
         str(f)

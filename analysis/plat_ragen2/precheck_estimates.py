@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plat.errors import SpecError
-from plat_analysis.contrasts.cell import Cell, in_all
+from plat_analysis.contrasts.cell import Cell, Contrast, Term, change, in_all
 from plat_analysis.contrasts.comparison import Compared
-from plat_analysis.contrasts.contrast import Contrast, Term, change
 from plat_analysis.data.results import Results, spell
 from plat_analysis.facets import AxisNames, Facets, Layout, two_conditions
 from plat_analysis.quantities.quantity import Quantity

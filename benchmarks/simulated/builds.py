@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from plat_analysis.claims.claim_rows import RowEvidence, decide
+from plat_analysis.claims.decided import RowEvidence, decide_rows
 from plat_analysis.statistics.intervals import Estimate
 from plat_analysis.statistics.replicates import Builds, Replicate, over_replicates
 
@@ -37,7 +37,7 @@ def held(kind: str, builds: int, seeds: int, about: Builds, claims: int) -> tupl
     """Return the share of claims called reproduced, and the share whose 95 % interval misses zero."""
     random = np.random.default_rng([6, builds, seeds, KINDS.index(kind)])
     estimates = [draw(random, kind, builds, seeds, about) for _ in range(claims)]
-    reproduced = [decide({"row": RowEvidence(estimate)}).status == "reproduced" for estimate in estimates]
+    reproduced = [decide_rows({"row": RowEvidence(estimate)}).status == "reproduced" for estimate in estimates]
     missed = [estimate.low is not None and not estimate.low <= 0 <= (estimate.high or 0.0) for estimate in estimates]
     return float(np.mean(reproduced)), float(np.mean(missed))
 

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from plat_analysis.claims.claim_rows import RowEvidence, decide
-from plat_analysis.claims.decided import LEVEL
+from plat_analysis.claims.decided import LEVEL, RowEvidence, decide_rows
 from simulated.tables import estimate
 
 HELD = ("reproduced", "partial")
@@ -37,7 +36,7 @@ def calm(random: np.random.Generator, rows: int, seeds: int) -> Changes:
 
 def verdict(changes: Changes, looks: int = 1) -> str:
     """Return the verdict on a claim about these rows."""
-    return decide({str(row): RowEvidence(estimate(values)) for row, values in enumerate(changes)}, looks).status
+    return decide_rows({str(row): RowEvidence(estimate(values)) for row, values in enumerate(changes)}, looks).status
 
 
 def promised(seeds: int) -> float:

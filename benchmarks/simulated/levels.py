@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plat_analysis.claims.decided import RowTests, decide
-from plat_analysis.statistics.families import shared_spread
 from plat_analysis.statistics.replicates import Replicate, over_replicates
-from plat_analysis.statistics.sign_flips import shown_above, shown_below
+from plat_analysis.statistics.significance import shared_spread, shown_above, shown_below
 
 BOUND, BUILDS = 0.5, 2
 KINDS = ("even", "builds", "uneven", "tosses", "skewed", "planted")

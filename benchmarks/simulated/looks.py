@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from plat_analysis.statistics.power import seeds_needed
+from plat_analysis.statistics.significance import seeds_needed
 from simulated.claims import calm, verdict
 
 LOOKS = (5, 8, 11, 15, 20)

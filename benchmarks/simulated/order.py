@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from plat_analysis.claims.decided import RowTests, decide
 from plat_analysis.statistics.intervals import MIN_JUDGED
-from plat_ragen2.change_point import fall, sign_test
+from plat_ragen2.signals import fall, sign_test
 
 RUNS, ITERATIONS, NOISE, LEAST = 10, 30, 0.12, 0.2
 KINDS = ("same", "apart", "noisier", "slower", "onset", "planted")

@@ -17,10 +17,10 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from plat_analysis.claims.claim_rows import RowEvidence, decide
-from plat_analysis.statistics.families import starred
+from plat_analysis.claims.decided import RowEvidence, decide_rows
 from plat_analysis.statistics.intervals import Estimate
 from plat_analysis.statistics.replicates import Replicate, over_replicates
+from plat_analysis.statistics.significance import starred
 
 ROWS, COLUMNS, INSTANCES = 9, 4, 256
 PUBLISHED = (6.9, 2.9, 3.7, 0.8, 5.5, 4.1, 4.1, 4.1, 5.3)  # the paper's average changes, row by row
@@ -83,7 +83,7 @@ def simulate(
     cells = starred([{(at, row): cell for row, cell in one.items()} for at, one in enumerate([*columns, averages])])
     stars = [key for key, cell in cells.items() if cell.star]
     evidence = {str(row): RowEvidence(averages[row], PUBLISHED[row]) for row in range(ROWS)}
-    return Outcome(len(stars), sum(at == COLUMNS for at, _ in stars), decide(evidence).status)
+    return Outcome(len(stars), sum(at == COLUMNS for at, _ in stars), decide_rows(evidence).status)
 
 
 def one_cell(random: np.random.Generator, seeds: int) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plat_analysis.claims.decided import RowTests, decide
-from plat_analysis.statistics.trend_test import falling, slopes, trend_p
+from plat_analysis.statistics.significance import falling, slopes, trend_p
 from simulated.tables import estimate
 
 CONDITIONS = 4

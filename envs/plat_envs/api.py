@@ -2,9 +2,9 @@
 
 A session plays one episode after another: `reset(seed)` returns the first observation, each `step(response)` the next
 one, and `close()` ends the session. An observation is a whole prompt with the full state (actions left included), so a
-player may see the current one only, or all of them. `capabilities` has what an environment may offer beside these.
+player may see the current one only, or all of them. The end of this file has what an environment may offer beside.
 
-    compact   words of `vocabulary.WORDS` joined by single spaces; the prompt ends with `<think>`, so the response
+    compact   words of `stand_in.WORDS` joined by single spaces; the prompt ends with `<think>`, so the response
               starts inside the think section: "reasoning </think> <answer> actions </answer>"
     chat      natural language for a real LLM; `instructions` is the system message, the observation the user message,
               and the player's turn should be prefilled with `<think>`
@@ -12,12 +12,13 @@ player may see the current one only, or all of them. `capabilities` has what an 
 
 from __future__ import annotations
 
+import random
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Protocol, get_type_hints
+from typing import Any, Protocol, cast, get_type_hints, runtime_checkable
 
 from plat_envs.environment_errors import BadEnvironment, one_of
 
@@ -174,3 +175,51 @@ def make_environment(
     """Make an environment. Raises BadEnvironment if the name, an option, the split or the rendering is invalid."""
     spec = find_environment(name)
     return spec.make(configure(spec, options or {}), split, rendering)
+
+
+# What an environment may offer beside `reset`, `step` and `close`. It has a capability if it has the methods.
+#
+# Demonstrates      base models of stand-ins are trained on its demonstrations
+# GradesReasoning   the level of a reasoning is a metric
+# Scripted          policies that show what the task yields without learning
+
+# What a reasoning states about its state, from nothing to much; wrong facts contradict the state.
+LEVELS = ("template", "one_fact", "several_facts", "wrong_facts")
+
+
+@runtime_checkable
+class Demonstrates(Protocol):
+    def demonstrate(self, rng: random.Random, level: str, good: bool = True) -> str:
+        """Return a response for the current state with reasoning of this level (one of LEVELS). Does not play it.
+
+        Facts are followed by a good action, wrong facts by a random one. `good` matters for templates only: True for a
+        good action, False for a random one.
+        """
+
+
+class Teacher(Environment, Demonstrates, Protocol):
+    """An environment that demonstrates."""
+
+
+@runtime_checkable
+class GradesReasoning(Protocol):
+    def reasoning_level(self, reasoning: str) -> str | None:
+        """Return the level of a reasoning in the current state; None if it is neither a template nor states facts."""
+
+
+@runtime_checkable
+class Scripted(Protocol):
+    """Both return an answer for the current state, or "" if there is none."""
+
+    def blind(self) -> str:
+        """Return a sensible answer that ignores what makes the task hard."""
+
+    def greedy(self) -> str:
+        """Return the answer of one step of look-ahead, or of an obvious rule. BadEnvironment if there is none."""
+
+
+def teacher(environment: Environment, name: str) -> Teacher:
+    """Return the environment itself. Raises BadEnvironment if it gives no demonstrations; `name` is its task."""
+    if not isinstance(environment, Demonstrates):
+        raise BadEnvironment(f"{name} gives no demonstrations", fix="a real model: model.path=DIR train.rendering=chat")
+    return cast(Teacher, environment)

@@ -9,16 +9,19 @@ from __future__ import annotations
 import errno
 import json
 import os
+import random
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from hashlib import file_digest
+from importlib.util import find_spec
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, TypeVar
 
+from plat_envs.api import Need
 from plat_envs.environment_errors import BadEnvironment, check_choice
-from plat_envs.instances import source_split, split_of
+from plat_envs.instances import Candidate, draw, source_split, split_of
 
 SOURCES = ("generated", "file", "hub")
 Row = dict[str, Any]
@@ -116,6 +119,25 @@ def of_split(task: str, items: list[Item], key: Callable[[Item], str], split: st
     return chosen
 
 
+def problem_of_seed(
+    task: str,
+    config: Any,
+    split: str,
+    seed: int,
+    pool: Callable[[Any, str], list[Item]],
+    candidates: Callable[[random.Random], Iterator[Candidate[Item]]],
+) -> Item:
+    """Return the problem of (split, seed): of real data one of `pool(config, split)`, else one of the candidates.
+
+    Of real data, seed 0 gives the first problem of the split in the file, and so on; after the last, the first again.
+    Raises BadEnvironment if the split has none or the data cannot be read.
+    """
+    if config.data != "generated":
+        problems = pool(config, split)
+        return problems[seed % len(problems)]
+    return draw(task, split, seed, config.shared_pool, candidates)
+
+
 @lru_cache(maxsize=16)
 def _file_hash(path: str, size: int, changed: int) -> str:
     with open_regular(path) as file:
@@ -148,3 +170,30 @@ def _hash(path: str) -> str:
         what = f"cannot read the data: {error.strerror or error}"
         fix = "name a file that is here, e.g. task.env.path=FILE, or use generated data"
         raise BadEnvironment(what, where=path, fix=fix) from None
+
+
+# Models and datasets of the Hugging Face hub: whether they are on this machine, and how to get them.
+
+
+def model_need(name: str, gigabytes: float) -> Need:
+    """Return the checkpoint `name` of the hub, of this size on disk, as something that runs need."""
+    what = f"the checkpoint {name} of the hub ({gigabytes:.0f} GB of disk)"
+    return Need(what) if _is_cached("models", name) else Need(what, "not on this machine yet", f"hf download {name}")
+
+
+def dataset_need(name: str) -> Need:
+    """Return the dataset `name` of the hub as something that runs need."""
+    what = f"the dataset {name} of the hub"
+    if find_spec("datasets") is None:
+        return Need(what, "the package datasets is not installed", "pip install 'plat[hub]'")
+    if _is_cached("datasets", name):
+        return Need(what)
+    fix = "the first run downloads it; without a network, use task.env.data=file"
+    return Need(what, "not on this machine yet", fix)
+
+
+def _is_cached(kind: str, name: str) -> bool:
+    root = Path(os.environ.get("HF_HOME") or Path("~/.cache/huggingface").expanduser())
+    hub = Path(os.environ.get("HF_HUB_CACHE") or root / "hub")
+    made = Path(os.environ.get("HF_DATASETS_CACHE") or root / "datasets") / name.replace("/", "___")
+    return (hub / f"{kind}--{name.replace('/', '--')}").exists() or (kind == "datasets" and made.exists())

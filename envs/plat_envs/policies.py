@@ -1,6 +1,6 @@
 """Measure the scripted policies: `python -m plat_envs.policies [TASK,...] [key=value ...] [--markdown]`.
 
-Prints the success of every policy of `plat_envs.stand_in.scripted` with its 95 % interval (Wilson), for some tasks or
+Prints the success of every policy of POLICIES with its 95 % interval (Wilson), for some tasks or
 for all; with `--reward` the mean reward of an episode with its 95 % interval (normal). The instances and slips are
 those of an evaluation of a run.
 """
@@ -13,12 +13,39 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from statistics import NormalDist, fmean, stdev
 
-from plat_envs.api import RENDERINGS, configure, find_environment
+from plat_envs.api import RENDERINGS, Scripted, configure, find_environment
 from plat_envs.environment_errors import BadEnvironment
 from plat_envs.instances import SPLITS, evaluation_seeds
-from plat_envs.show import read_option
-from plat_envs.stand_in.scripted import POLICIES, response
+from plat_envs.show import answer, read_option
 from plat_envs.turns.episode import Episode
+
+# The policies: what a task yields without learning.
+#
+#     random    a random valid answer
+#     blind     a sensible answer that ignores what makes the task hard
+#     greedy    one step of look-ahead, or an obvious rule
+#     optimal   the good answer of the demonstrations: a shortest way (slips ignored), or the right answer
+#
+# If `blind` succeeds as often as a learned policy, success is no sign of attention to the problem. `blind` and `greedy`
+# read the game behind the text, so every task has its own (`plat_envs.api.Scripted`).
+
+POLICIES = ("random", "blind", "greedy", "optimal")
+
+
+def response(environment: Episode, policy: str, rng: random.Random) -> str:
+    """Return the response of a policy (one of POLICIES) in the current state.
+
+    `blind` and `greedy` answer at random if they have no action. They raise BadEnvironment for a task without such
+    policies, and `greedy` for real MetaMathQA problems.
+    """
+    if policy in ("blind", "greedy"):
+        if not isinstance(environment, Scripted):
+            raise BadEnvironment(f"no {policy} policy is written for {environment.task}", fix="random or optimal")
+        answer = environment.blind() if policy == "blind" else environment.greedy()
+        if answer:
+            return f"{environment.templates[0]} </think> <answer> {answer} </answer>"
+    return environment.demonstrate(rng, "template", good=policy == "optimal")
+
 
 EVAL_SEED = 123  # the default of `eval.seed`
 ROWS: tuple[tuple[str, Mapping[str, object]], ...] = (
@@ -127,18 +154,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rendering", choices=RENDERINGS, default="compact", help="(default compact)")
     parser.add_argument("--reward", action="store_true", help="the mean reward in place of the success")
     parser.add_argument("--markdown", action="store_true", help="a Markdown table")
-    given = parser.parse_intermixed_args(arguments)
-    try:
-        if given.instances < 1:
-            raise BadEnvironment(f"{given.instances} instances cannot be played", fix="--instances 512")
-        options = dict(map(read_option, given.options))
-        rows = [(task, options) for task in given.task.split(",")] if given.task else ROWS
-        cell = reward_cell if given.reward else success_cell
-        print(as_text(table(rows, given.split, given.instances, given.rendering, cell), given.markdown))
-    except BadEnvironment as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    return answer(parser, _measured, arguments)
+
+
+def _measured(given: argparse.Namespace) -> str:
+    """Return the table that the arguments ask for. Raises BadEnvironment for a wrong task, option or number."""
+    if given.instances < 1:
+        raise BadEnvironment(f"{given.instances} instances cannot be played", fix="--instances 512")
+    options = dict(map(read_option, given.options))
+    rows = [(task, options) for task in given.task.split(",")] if given.task else ROWS
+    cell = reward_cell if given.reward else success_cell
+    return as_text(table(rows, given.split, given.instances, given.rendering, cell), given.markdown)
 
 
 if __name__ == "__main__":

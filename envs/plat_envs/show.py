@@ -6,12 +6,11 @@ import argparse
 import json
 import random
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from itertools import combinations
 
-from plat_envs.api import RENDERINGS, make_environment
-from plat_envs.capabilities import LEVELS, Demonstrates
+from plat_envs.api import LEVELS, RENDERINGS, Demonstrates, make_environment
 from plat_envs.environment_errors import BadEnvironment
 from plat_envs.instances import SPLITS, source_split
 
@@ -60,15 +59,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--split", choices=SPLITS, default="train")
     parser.add_argument("--rendering", choices=RENDERINGS, default="compact")
     parser.add_argument("--check", action="store_true", help="check that no problem is in two splits")
+    return answer(parser, _shown, arguments)
+
+
+def _shown(given: argparse.Namespace) -> str:
+    """Return what the arguments ask for. Raises BadEnvironment for a wrong task or option, and for a shared problem."""
+    options = dict(read_option(text) for text in given.options)
+    if not given.check:
+        return show(given.task, given.seed, given.split, given.rendering, options)
+    counts = ", ".join(
+        f"{split} {count}" for split, count in check_splits(given.task, options, given.rendering).items()
+    )
+    return f"no problem is in two splits; different problems of {TRIED} seeds: {counts}"
+
+
+def answer(
+    parser: argparse.ArgumentParser, text_of: Callable[[argparse.Namespace], str], arguments: Sequence[str] | None
+) -> int:
+    """Print what the arguments of a command ask for, or what is wrong with them; return the exit code."""
     given = parser.parse_intermixed_args(arguments)
     try:
-        options = dict(read_option(text) for text in given.options)
-        if given.check:
-            found = check_splits(given.task, options, given.rendering)
-            counts = ", ".join(f"{split} {count}" for split, count in found.items())
-            print(f"no problem is in two splits; different problems of {TRIED} seeds: {counts}")
-            return 0
-        print(show(given.task, given.seed, given.split, given.rendering, options))
+        print(text_of(given))
     except BadEnvironment as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -12,7 +12,7 @@ from plat.plugins.loading import load_plugin, published
 
 def check_environments() -> Finding:
     """Play random episodes in every environment of another package, with default options, and name what fails."""
-    from plat_rl.loop.rehearsal import is_plugged_in, play
+    from plat_rl.loop.check_task import is_plugged_in, play
 
     played, broken, unread = [], [], []
     for name in published("plat.environments"):

@@ -5,7 +5,7 @@ A name of a metric may hold wildcards as in `fnmatch`: `grad/q*/task` matches `g
 
 from __future__ import annotations
 
-from plat_envs.capabilities import LEVELS
+from plat_envs.api import LEVELS
 from plat_envs.sandbox.hack import KINDS
 
 HELDOUT_SUCCESS = "heldout/success"  # of the peak checkpoint

@@ -8,7 +8,7 @@ which writes the three JSON files beside this one, and leaves numbers within the
 
 A changed value means that earlier results no longer belong to the runs of the same name, or that the same run gives
 other numbers. If that is meant: raise `SCHEME` (plat.spec.identity.run_identity), the trainer's `version` or
-`BUILD_VERSION` (plat_rl.embedded.base_model.recipe), whichever it concerns, say in CHANGELOG.md what is not
+`BUILD_VERSION` (plat_rl.embedded.base_model.base_record), whichever it concerns, say in CHANGELOG.md what is not
 comparable any more, and freeze the new state. `python tests/mutations.py` shows what these tests catch.
 """
 
@@ -31,8 +31,7 @@ from plat.spec.expansion.experiment import build_run, config_object, load_experi
 from plat.spec.identity import run_identity
 from plat.trainer.finding import find_trainer
 from plat_envs.api import find_environment
-from plat_rl.embedded.base_model.base_record import SHIPPED, read_base, records_in
-from plat_rl.embedded.base_model.recipe import BUILD_VERSION, base_key, tasks_of
+from plat_rl.embedded.base_model.base_record import BUILD_VERSION, SHIPPED, base_key, read_base, records_in, tasks_of
 from plat_rl.run_config import BaseConfig, ModelConfig
 
 HERE = Path(__file__).parent

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from plat.spec.expansion.experiment import Experiment, load_experiment
-from plat_analysis.added_axes import parts
+from plat_analysis.plugins.command_line import parts
 
 TEXT = """
 title: x

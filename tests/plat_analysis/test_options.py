@@ -12,7 +12,7 @@ from plat.errors import SpecError
 from plat_analysis import builder_options
 from plat_analysis.builder_options import takes
 from plat_analysis.data.results import Results
-from plat_analysis.plugins import builder_registry
+from plat_analysis.plugins import builders
 
 
 @dataclass(frozen=True)
@@ -73,5 +73,5 @@ def test_every_option_is_explained_once():
 
 def test_an_argument_that_nobody_declares_is_refused_with_the_nearest():
     with pytest.raises(SpecError, match="unknown argument 'colums'") as caught:
-        builder_registry.check_arguments(build, {"metric": "m", "colums": "task"}, "x.yaml:1:1")
+        builders.check_arguments(build, {"metric": "m", "colums": "task"}, "x.yaml:1:1")
     assert "'columns'" in (caught.value.fix or "")

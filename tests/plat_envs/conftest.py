@@ -10,7 +10,7 @@ import pytest
 from plat_envs.retrieval.corpus import Corpus, Source
 from plat_envs.retrieval.indexes import build_index
 from plat_envs.retrieval.server import Pages, Server
-from plat_envs.searchqa.page_file import write_pages
+from plat_envs.searchqa.encyclopaedia import write_pages
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from plat_envs.hub_cache import dataset_need, model_need
+from plat_envs.data import dataset_need, model_need
 
 
 def test_what_is_in_the_cache_is_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,8 +12,7 @@ from plat.spec.expansion.experiment import build_run, config_object
 from plat_analysis.statistics import intervals
 from plat_envs.api import make_environment
 from plat_envs.instances import distinct_seeds
-from plat_envs.policies import ROWS, fixed_instances, main, successes, wilson
-from plat_envs.stand_in.scripted import POLICIES, response
+from plat_envs.policies import POLICIES, ROWS, fixed_instances, main, response, successes, wilson
 from plat_rl.embedded.spec import EmbeddedTrainer
 from plat_rl.loop.randomness import FixedInstances
 

@@ -10,12 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plat_envs.api import RENDERINGS, configure, find_environment, make_environment
-from plat_envs.capabilities import LEVELS
+from plat_envs.api import LEVELS, RENDERINGS, configure, find_environment, make_environment
 from plat_envs.environment_errors import BadEnvironment
 from plat_envs.instances import SPLITS, evaluation_tries
-from plat_envs.stand_in.demonstrations import Mix, demonstrations
-from plat_envs.stand_in.vocabulary import IDS, MAX_NUMBER, WORDS
+from plat_envs.stand_in import IDS, MAX_NUMBER, WORDS, Mix, demonstrations
 from plat_envs.turns.episode import answer_of
 
 TASKS = ("sokoban", "frozenlake", "countdown", "metamathqa", "searchqa", "webshop", "deepcoder", "bandit")

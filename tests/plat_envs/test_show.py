@@ -77,7 +77,7 @@ def test_importing_environments_imports_nothing_heavy():
     code = (
         "import sys, plat_envs.games.sokoban, plat_envs.games.frozenlake, plat_envs.questions.countdown;"
         "import plat_envs.questions.metamathqa;"
-        "import plat_envs.shop.spec, plat_envs.searchqa.spec, plat_envs.stand_in.scripted;"
+        "import plat_envs.shop.spec, plat_envs.searchqa.spec, plat_envs.policies;"
         "import plat_envs.programs.spec, plat_envs.programs.chat, plat_envs.programs.generated;"
         "heavy = {'torch', 'plat', 'gymnasium', 'datasets', 'pyarrow', 'numpy', 'pandas'} & set(sys.modules);"
         "assert not heavy, heavy"

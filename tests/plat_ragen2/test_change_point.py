@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plat_ragen2.change_point import fall, sign_test
+from plat_ragen2.signals import fall, sign_test
 
 values = st.lists(st.integers(0, 20), min_size=8, max_size=20).map(np.array)
 

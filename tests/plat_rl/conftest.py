@@ -15,7 +15,7 @@ import torch
 
 from plat.spec.expansion.experiment import build_run, config_object
 from plat.trainer.api import State, WriteFiles
-from plat_rl.embedded.base_model.recipe import base_key, built_bases
+from plat_rl.embedded.base_model.base_record import base_key, built_bases
 from plat_rl.embedded.batch import Batch
 from plat_rl.embedded.rollout import Episodes, Sampling, rollout
 from plat_rl.embedded.spec import EmbeddedTrainer

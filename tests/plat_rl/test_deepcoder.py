@@ -10,7 +10,7 @@ import pytest
 from plat.errors import RunError, SpecError
 from plat.planning.check import need_lines
 from plat_envs.api import make_environment
-from plat_envs.programs import grader
+from plat_envs.programs.chat import _grader
 from plat_envs.sandbox import levels
 from plat_envs.sandbox.hack import KINDS
 from plat_rl.embedded.spec import EmbeddedTrainer
@@ -27,9 +27,9 @@ from plat_rl.metric_names import METRICS
 def without_levels(monkeypatch):
     """A machine that has no level of the sandbox."""
     monkeypatch.setattr(levels, "problem_of", lambda level, url=None: "not here")
-    grader._grader.cache_clear()
+    _grader.cache_clear()
     yield
-    grader._grader.cache_clear()
+    _grader.cache_clear()
 
 
 @pytest.fixture

@@ -13,8 +13,7 @@ import torch.nn.functional as F
 
 from plat.errors import SpecError
 from plat.spec.expansion.experiment import build_run, config_object
-from plat_envs.api import make_environment
-from plat_envs.capabilities import LEVELS
+from plat_envs.api import LEVELS, make_environment
 from plat_rl.embedded.base_model.load import load_base
 from plat_rl.embedded.probe import Probe, ProbeResult, Reasonings
 from plat_rl.embedded.spec import EmbeddedTrainer

@@ -7,9 +7,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from plat_rl.embedded.evaluate import evaluate
+from plat_rl.embedded.evaluate import Replace, evaluate, evaluate_replaced
 from plat_rl.embedded.generate import generate
-from plat_rl.embedded.reasoning_swap import Replace, evaluate_replaced
 from plat_rl.embedded.rollout import Turn
 from plat_rl.loop.randomness import FixedInstances
 from plat_rl.loop.trajectory_table import instance_results

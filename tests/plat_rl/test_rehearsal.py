@@ -11,7 +11,7 @@ import pytest
 
 from plat.errors import PlatError
 from plat_envs.api import EnvironmentSpec, find_environment
-from plat_rl.loop.rehearsal import play
+from plat_rl.loop.check_task import play
 
 
 @dataclass(frozen=True)

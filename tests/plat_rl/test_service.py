@@ -21,7 +21,7 @@ from plat_envs.retrieval.indexes import build_index
 from plat_envs.retrieval.server import Pages, Server
 from plat_envs.searchqa import spec
 from plat_envs.searchqa.compact import CompactSeeker
-from plat_envs.searchqa.page_file import write_pages
+from plat_envs.searchqa.encyclopaedia import write_pages
 from plat_envs.searchqa.retrieval import retriever
 
 TINY = ("scale=smoke", "task=searchqa", "model.base.version=v3")

@@ -16,9 +16,8 @@ from plat_analysis.claims.reference import FILE, asks
 from plat_analysis.figures import style
 from plat_analysis.report.report import Report
 from tools.documents.bundles import Bundles
-from tools.documents.regions import rewritten
+from tools.documents.regions import rewritten, stray_numbers
 from tools.documents.sources import content
-from tools.documents.stray import stray_numbers
 
 # Pages of results: a measured number is allowed only in a region.
 TOLD = "quickstart reproduction results findings searches base-models paper-scale tasks controls".split()

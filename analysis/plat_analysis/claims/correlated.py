@@ -15,8 +15,7 @@ from plat_analysis.builder_options import takes
 from plat_analysis.claims.decided import RowTests
 from plat_analysis.claims.engine import Verdict
 from plat_analysis.claims.evidence import over_settings
-from plat_analysis.contrasts.setting_correlations import Correlating
-from plat_analysis.contrasts.sweep_settings import Pair, Settings
+from plat_analysis.contrasts.setting_correlations import Correlating, Pair, Settings
 from plat_analysis.data.results import Results
 from plat_analysis.quantities.metric import quantity
 from plat_analysis.statistics.correlation import Correlation, between, other_builds, partial, within

@@ -10,12 +10,28 @@ Each is one-sided at 2.5 %, divided by the number of planned looks. The claim is
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
+from plat.units import counted
+from plat_analysis.artifact import interval, number, p_value
 from plat_analysis.claims.engine import Verdict
-from plat_analysis.statistics.families import ERROR, holm
-from plat_analysis.statistics.intervals import Estimate
+from plat_analysis.statistics.intervals import MIN_JUDGED, Estimate
+from plat_analysis.statistics.replicates import SUCH_BUILDS
+from plat_analysis.statistics.significance import (
+    ERROR,
+    MOST,
+    POWER,
+    flips_above,
+    holm,
+    seeds_needed,
+    shared_spread,
+    shown_above,
+    shown_below,
+    spread_range,
+)
 
 LEVEL = ERROR / 2  # one-sided
 SHOWN, OPPOSITE, OPEN, SHORT = "shown", "the opposite is shown", "not shown either way", "without enough data"
@@ -112,3 +128,167 @@ def shown(p_values: Mapping[str, float], level: float = LEVEL) -> set[str]:
     """Return the rows whose null hypothesis Holm's procedure over these rows rejects at `level`."""
     adjusted = holm(list(p_values.values()))
     return {row for row, p in zip(p_values, adjusted, strict=True) if p is not None and p <= level}
+
+
+# Decide a claim that an effect is above zero in every row, from the spread between runs.
+#
+# Each test is one-sided at 2.5 %, divided by the number of planned looks. A row's p-value is that of
+# `significance.shown_above`, with at least the spread of all rows (`significance.shared_spread`). A row is
+# - above zero: if the own test of every row shows this, these tests decide; else Holm's procedure over the rows does;
+# - below zero, or too small: Holm's procedure over the rows shows that the effect is below zero, or below the published
+#   size (below the smallest effect of interest if no size is published).
+#
+# The claim is decided as above: a row above zero is shown, and one below zero is the opposite. Too small
+# a row is the opposite only if no row is above zero.
+#
+# If no row has an effect, at most 2.5 % of claims are called reproduced or partial; if the published sizes are true, at
+# most 2.5 % are called not reproduced. Exception: with five seeds, changes with random signs all have the claimed sign
+# in 1 of 32 cases. `benchmarks/error_rates.py` measures these rates.
+
+ABOVE, BELOW, SMALL = "above zero", "below zero", "smaller than assumed, and not shown to be above zero"
+
+
+@dataclass(frozen=True)
+class RowEvidence:
+    """Hold a row's mean change, the published one and the smallest effect of interest, in the unit of the measure.
+
+    digits  shown behind the decimal point
+    unit    written behind a size
+    """
+
+    estimate: Estimate
+    published: float | None = None
+    smallest: float = 5.0
+    digits: int = 1
+    unit: str = " points"
+
+    @property
+    def size(self) -> float:
+        """Return the size that the claim assumes: the published one if above zero, else the smallest of interest."""
+        return self.published if self.published is not None and self.published > 0 else self.smallest
+
+    @property
+    def supposed(self) -> float:
+        """Return the size excluded where a row is too small: the published one, else the smallest of interest."""
+        return self.smallest if self.published is None else self.published
+
+    @property
+    def refuted(self) -> float:
+        """Return the bound below which a row contradicts the claim: zero, or a published size below zero."""
+        return min(0.0, self.published or 0.0)
+
+
+def decide_rows(evidence: Mapping[str, RowEvidence], looks: int = 1) -> Verdict:
+    """Return the verdict on all rows, without numbers and runs. The error is divided by `looks`, the planned looks."""
+    level, tests = LEVEL / looks, row_tests(evidence)
+    kinds = row_kinds(evidence, tests, level)
+    guarded = shared_spread(judged(evidence))
+    lines = {
+        row: f"{row_line(row, item)}{_p_values(guarded.get(row), kinds[row], item)}" for row, item in evidence.items()
+    }
+    verdict = settled(kinds, tests, lines, weak=SMALL)
+    remarks = [about(item.estimate for item in evidence.values())]
+    if verdict.status in ("partial", "undecided", "not_enough_data"):
+        open_rows = [item for row, item in evidence.items() if kinds[row] in (OPEN, SHORT)]
+        shown = (open_rows[0].digits, open_rows[0].unit) if open_rows else ()
+        remarks.append(units_needed([(item.estimate, item.size) for item in open_rows], level, *shown))
+    return remarked(verdict, remarks)
+
+
+def judged(evidence: Mapping[str, RowEvidence]) -> dict[str, Estimate]:
+    """Return the estimates of the rows that lack no run and have enough units for a verdict."""
+    return {row: item.estimate for row, item in evidence.items() if item.estimate.judged}
+
+
+def row_tests(evidence: Mapping[str, RowEvidence]) -> dict[str, dict[str, float]]:
+    """Return ABOVE, BELOW and SMALL -> row -> p-value, of the rows that may be judged."""
+    guarded = shared_spread(judged(evidence))
+    return {
+        ABOVE: {row: shown_above(estimate, 0.0) for row, estimate in guarded.items()},
+        BELOW: {row: shown_below(estimate, evidence[row].refuted) for row, estimate in guarded.items()},
+        SMALL: {row: shown_below(estimate, evidence[row].supposed) for row, estimate in guarded.items()},
+    }
+
+
+def row_line(row: str, item: RowEvidence) -> str:
+    """Return a row with its change, interval and published change; with what is missing if it lacks runs."""
+    estimate = item.estimate
+    if not estimate.complete:
+        return f"{row} ({estimate.note or f'{estimate.seeds}/{estimate.wanted} seeds'})".strip()
+    shown = f"{row} {number(estimate.value, item.digits, signed=True)}".strip()
+    if estimate.error is None:  # an interval over instances is left out: it says nothing about another run
+        return f"{shown} ({counted(estimate.seeds, 'seed')})"
+    published = f", published {number(item.published, signed=True)}" if item.published is not None else ""
+    return f"{shown} {interval(estimate, item.digits, signed=True)}{published}"
+
+
+def _p_values(guarded: Estimate | None, kind: str, item: RowEvidence) -> str:
+    """Return `, p .003 (t), .031 (sign flips)` before Holm's procedure, with the bound where it is not zero.
+
+    The test is the one that gave the row its kind; that of "above zero" for an open row.
+    """
+    if guarded is None:
+        return ""
+    below = {BELOW: item.refuted, SMALL: item.supposed}
+    estimate, bound = (guarded.scaled(-1.0), -below[kind]) if kind in below else (guarded, 0.0)
+    against = f", both against {number(below[kind], item.digits, signed=True)}" if bound else ""
+    return f", p {p_value(estimate.p_above(bound))} (t), {p_value(flips_above(estimate, bound))} (sign flips){against}"
+
+
+def about(estimates: Iterable[Estimate]) -> str:
+    """Return what the verdict is about: `about these 2 builds of the base model, over seeds`; "" without estimates."""
+    meant = dict.fromkeys((e.about, e.over == "seeds") for e in estimates if e.about or e.over)
+    parts = ([f"about {builds} of the base model"] * bool(builds) + ["over seeds"] * over for builds, over in meant)
+    return " and ".join(", ".join(part) for part in parts if part)
+
+
+def units_needed(rows: Sequence[tuple[Estimate, float]], level: float, digits: int = 1, unit: str = " points") -> str:
+    """Return a text on how many seeds or builds would decide these (estimate, supposed effect) rows; "" without rows.
+
+    It follows from the spread between the present ones. Judge once on fresh seeds, or with as many `looks` as planned:
+    judging again and again while seeds are added makes false verdicts more frequent (`benchmarks/error_rates.py`).
+
+    level   one-sided, of the test of one row
+    digits  shown behind the point of a spread
+    unit    written behind sizes
+    """
+    if not rows:
+        return ""
+    estimates, sizes = [estimate for estimate, _ in rows], sorted({round(size, digits) for _, size in rows})
+    deviations = [deviation for estimate in estimates if (deviation := estimate.deviation) is not None]
+    if not deviations:
+        return f"the spread between seeds is unknown with one seed: at least {MIN_JUDGED} are needed to decide"
+    observed = _mean_square(deviations)
+    # Where there is an error, the spread is at least that of rounding.
+    spread = _mean_square(
+        [e.deviation if e.error is None else e.error * e.units**0.5 for e in estimates if e.deviation is not None]
+    )
+    units = "builds" if any(estimate.about == SUCH_BUILDS for estimate in estimates) else "seeds"
+    if spread <= 1e-9 * max(abs(estimate.value or 0.0) for estimate in estimates):
+        return f"the change is the same in all {units}, which no test can judge: does the metric depend on the seed?"
+    strata = [estimate.units - estimate.freedom for estimate in estimates if estimate.error is not None]
+    builds = 1 if units == "builds" else max([1, *strata])
+    judged = any(estimate.judged for estimate in estimates)  # the present ones were one look
+    fresh, few_yet = ("fresh ", "") if judged else ("", f"a verdict needs at least {MIN_JUDGED} {units}; ")
+    each = f" on each of {builds} builds" if builds > 1 else ""
+    least = " (the least that the rounding of a success rate allows)" if observed < spread * (1 - 1e-9) else ""
+    supposed = f"{sizes[0]:g}" if len(sizes) == 1 else f"{sizes[0]:g} to {sizes[-1]:g}"
+    few, many = spread_range(spread, sum(max(estimate.freedom, 1) for estimate in estimates))
+    totals = [seeds_needed([(size, at) for _, size in rows], level) for at in (spread, few, many)]
+    count, fewest, most = (  # seeds on each build
+        total if total > MOST else -(-max(total, builds + MIN_JUDGED - 1) // builds) for total in totals
+    )
+    return (
+        f"{few_yet}about {_count(count)} {fresh}{units}{each} would decide, if judged once; "
+        f"the spread between {units} is {spread:.{digits}f}{unit}{least} and is uncertain, so "
+        f"from {_count(fewest)} to {_count(most)} may be needed; "
+        f"this assumes true effects of {supposed}{unit}, and {100 * POWER:g} % probability to show all of these rows"
+    )
+
+
+def _mean_square(numbers: Sequence[float]) -> float:
+    return float(np.sqrt(np.mean(np.square(numbers))))
+
+
+def _count(count: int) -> str:
+    return f"more than {MOST}" if count > MOST else str(count)

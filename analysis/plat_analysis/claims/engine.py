@@ -17,13 +17,12 @@ from typing import Any
 from plat.errors import SpecError
 from plat.spec.expansion.experiment import Experiment
 from plat.store.mlflow.frames import Frames
-from plat_analysis.added_axes import Part, parts
 from plat_analysis.artifact import p_value
 from plat_analysis.data.results import spell
-from plat_analysis.plugins import builder_registry
+from plat_analysis.plugins import builders
+from plat_analysis.plugins.builders import Failure
+from plat_analysis.plugins.command_line import Part, narrowing, parts
 from plat_analysis.plugins.entry_checking import check_claim_entries, place, why_left_out
-from plat_analysis.plugins.failure import Failure
-from plat_analysis.plugins.narrowed import narrowing
 from plat_analysis.shown_text import printable
 
 STATUSES = ("reproduced", "partial", "not_reproduced", "undecided", "not_enough_data")
@@ -155,7 +154,7 @@ def run_checks(frames: Frames, experiment: Experiment) -> tuple[list[Verdict], l
 
 
 def _run_check(frames: Frames, experiment: Experiment, claim: Mapping[str, Any], where: str) -> Verdict:
-    check = builder_registry.find("plat.claims", str(claim["check"]), where)
+    check = builders.find("plat.claims", str(claim["check"]), where)
     arguments = {key: value for key, value in claim.items() if key not in ("id", "check", "says")}
     verdict = check(frames, experiment, **arguments)
     if not isinstance(verdict, Verdict):

@@ -8,13 +8,11 @@ from typing import Any
 
 from plat.errors import SpecError
 from plat.suggest import suggest
-from plat_analysis.claims.claim_rows import RowEvidence
-from plat_analysis.claims.decided import RowTests, decide, remarked
+from plat_analysis.claims.decided import RowEvidence, RowTests, decide, remarked
 from plat_analysis.claims.engine import Verdict
-from plat_analysis.contrasts.cell import Cell
+from plat_analysis.contrasts.cell import Cell, Contrast, change
 from plat_analysis.contrasts.comparison import Compared, Comparison, check_sides
-from plat_analysis.contrasts.contrast import Contrast, change
-from plat_analysis.contrasts.sweep_settings import Settings
+from plat_analysis.contrasts.setting_correlations import Settings
 from plat_analysis.data.labels import label
 from plat_analysis.data.results import Results, spell
 from plat_analysis.facets import AxisNames, Facets, Layout

@@ -1,4 +1,4 @@
-"""Check that a measure falls, or rises, along an order of conditions, in every row (`statistics.trend_test`).
+"""Check that a measure falls, or rises, along an order of conditions, in every row (`statistics.significance`).
 
 `trend_over_measures` judges several measures of the same runs in the same way.
 """
@@ -16,16 +16,15 @@ from plat_analysis.artifact import interval, number, p_value
 from plat_analysis.builder_options import takes
 from plat_analysis.claims.decided import RowTests
 from plat_analysis.claims.engine import Verdict
-from plat_analysis.claims.evidence import of_tests
-from plat_analysis.contrasts.cell import Cell, Estimates, in_all
-from plat_analysis.contrasts.contrast import Contrast, Term, change
+from plat_analysis.claims.evidence import ChosenRows, of_tests
+from plat_analysis.contrasts.cell import Cell, Contrast, Estimates, Term, change, in_all
 from plat_analysis.data.labels import label
 from plat_analysis.data.results import Results, spell
 from plat_analysis.facets import AxisNames, Facets, Layout
 from plat_analysis.quantities.metric import quantity
 from plat_analysis.statistics.intervals import MIN_JUDGED
 from plat_analysis.statistics.replicates import Replicate, over_replicates
-from plat_analysis.statistics.trend_test import MIN_CONDITIONS, falling, slope_rounding, slopes, trend_p
+from plat_analysis.statistics.significance import MIN_CONDITIONS, falling, slope_rounding, slopes, trend_p
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +87,7 @@ def trend(
 ) -> Verdict:
     """A measure falls (or rises) from each of the conditions in `order` to the next, in every row; or its change does.
 
-    Values are compared within each build and seed, by ranks (Page's test) and slope (`statistics.trend_test`). The
+    Values are compared within each build and seed, by ranks (Page's test) and slope (`statistics.significance`). The
     verdict is about these builds of the base model.
 
     measure     the measure of a run (see `plat_analysis.quantities.metric`)
@@ -149,3 +148,53 @@ def _tested(row: str, cell: Cell, contrasts: Mapping[str, Contrast], direction: 
 def _mean(name: str, column: Mapping[Replicate, float], contrast: Contrast) -> str:
     mean = sum(column.values()) / len(column) if column else None
     return f"{label(name)} {number(mean, contrast.of.quantity.digits, signed=contrast.minus is not None)}"
+
+
+# Check that several measures of the same runs fall, or rise, in their order, in every row (Figure 3, turns).
+
+
+@dataclass(frozen=True, kw_only=True)
+class OverMeasures(ChosenRows):
+    """Hold the options of a trend over measures.
+
+    measures  name -> the measure of a run (see `plat_analysis.quantities.metric`), three or more, in order
+    """
+
+    measures: Mapping[str, Any]
+
+    def beforehand(self, results: Results) -> None:
+        """Raise SpecError where there are too few measures for a trend, or their units differ."""
+        _contrasts(self.measures)
+        super().beforehand(results)
+
+
+@takes(OverMeasures)
+def trend_over_measures(results: Results, asked: OverMeasures, *, direction: Direction = "falling") -> Verdict:
+    """Measures of the same runs fall (or rise) from each to the next, in every row, or in those in `only`.
+
+    Values are compared within each build and seed, by ranks (Page's test) and slope (`statistics.significance`). The
+    verdict is about these builds of the base model.
+    """
+    facets, contrasts = asked.facets(results), _contrasts(asked.measures)
+    return judge_trend(facets, contrasts, next(iter(contrasts)), direction, asked.looks)
+
+
+def _contrasts(measures: Any) -> dict[str, Contrast]:
+    """Return name -> the level of its measure. SpecError where the measures are not three in one unit."""
+    if not isinstance(measures, Mapping) or len(measures) < MIN_CONDITIONS:
+        count = len(measures) if isinstance(measures, Mapping) else 0
+        raise SpecError(
+            f"measures: a trend needs {MIN_CONDITIONS} named measures in order, and {count} are named",
+            fix="write measures: {NAME: MEASURE, ...}",
+        )
+    given = list(measures.items())
+    for index, (name, measure) in enumerate(given):
+        for earlier, other in given[:index]:
+            if measure == other:
+                raise SpecError(f"measures: {earlier} and {name} are one measure", fix="name different measures")
+    found = {str(name): quantity(measure, str(name)) for name, measure in given}
+    if len({measured.factor for measured in found.values()}) > 1:
+        raise SpecError(
+            "measures: some are in percent and others are not", fix="give `percent: true` to all of them, or to none"
+        )
+    return {name: Contrast(Term("", measured)) for name, measured in found.items()}

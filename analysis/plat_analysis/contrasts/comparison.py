@@ -9,8 +9,7 @@ from typing import Any
 from plat.errors import SpecError
 from plat.spec.composition.schema import leaves
 from plat.suggest import suggest
-from plat_analysis.contrasts.cell import Estimates
-from plat_analysis.contrasts.contrast import success_contrasts
+from plat_analysis.contrasts.cell import Estimates, success_contrasts
 from plat_analysis.data.results import Results, RunView, spell
 from plat_analysis.facets import Facets, Layout, rows_or
 from plat_analysis.statistics.replicates import Builds

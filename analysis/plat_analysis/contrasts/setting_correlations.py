@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from plat.errors import SpecError
+from plat.suggest import suggest
 from plat.words.metric_names import SUCCESS
-from plat_analysis.contrasts.sweep_settings import Array, OverSettings, Pair, Settings, Strength, covariates
-from plat_analysis.data.results import Results
+from plat_analysis.contrasts.cell import Side
+from plat_analysis.data.results import Results, spell
+from plat_analysis.facets import AxisNames, Facets, Layout, Runs
 from plat_analysis.quantities.metric import quantity
+from plat_analysis.quantities.quantity import Quantity
 from plat_analysis.statistics.correlation import (
     MIN_SETTINGS,
     Correlation,
@@ -20,11 +25,159 @@ from plat_analysis.statistics.correlation import (
     other_builds,
     over_runs,
     partial,
+    rank,
     within,
 )
-from plat_analysis.statistics.families import ERROR
 from plat_analysis.statistics.intervals import MIN_JUDGED
 from plat_analysis.statistics.leads import Foretold, foretell
+from plat_analysis.statistics.significance import ERROR
+
+# Lay out the settings of a row, which differ in more than build and seed, and measure their runs.
+#
+#     rows = OverSettings(conditions="setting", rows="algorithm").settings(results)
+#     pair = rows["ppo"].pair(proxy, final)       # arrays [setting, build, seed] for `statistics.correlation`
+#     covariates(rows["ppo"], {"KL": ["KL 0", "KL .001", "KL .01"], ...})
+#
+# Settings that are the same runs, such as *KL 0* and *entropy 0*, count as one setting.
+
+Array = NDArray[np.float64]
+Strength = Mapping[str, Sequence[Any]]  # family -> its settings, from the weakest to the strongest
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Hold two measures of every run, as arrays [setting, build, seed]; NaN in both where a run lacks one of them.
+
+    note   which settings lack how many runs, and why; "" where none is missing
+    """
+
+    x: Array
+    y: Array
+    run_ids: tuple[str, ...]
+    note: str
+
+    @property
+    def complete(self) -> bool:
+        """Return True if every run has both."""
+        return not np.isnan(self.x).any()
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Hold the settings of one row: the names of each (several if they are the same runs), and its runs."""
+
+    names: tuple[tuple[str, ...], ...]
+    sides: tuple[Side, ...]
+
+    @property
+    def run_ids(self) -> tuple[str, ...]:
+        """Return the ids of all wanted runs."""
+        return tuple(run.id for side in self.sides for run in side.runs.values())
+
+    @property
+    def replicates(self) -> int:
+        """Return how many runs a setting has."""
+        return len(self.sides[0].runs)
+
+    def pair(self, proxy: Quantity, outcome: Quantity) -> Pair:
+        """Return proxy and outcome of all runs, each in its shown unit; NaN in both where a run lacks one."""
+        builds = dict.fromkeys(replicate.build for replicate in self.sides[0].runs)
+        shape = (len(self.sides), len(builds), self.replicates // len(builds))
+        values = np.full((2, len(self.sides), self.replicates), np.nan)
+        ids, notes = [], []
+        for index, side in enumerate(self.sides):
+            both = side.measured(proxy), side.measured(outcome)
+            present = [(at, r) for at, r in enumerate(side.runs) if all(r in measured for measured in both)]
+            for at, replicate in present:
+                values[:, index, at] = [measured[replicate].value for measured in both]
+            ids += [side.runs[replicate].id for _, replicate in present]
+            if len(present) < len(side.runs):
+                why = side.reason(outcome) or side.reason(proxy)
+                notes.append(f"{' = '.join(self.names[index])} has {len(present)} of {len(side.runs)} runs ({why})")
+        x, y = values.reshape(2, *shape)
+        return Pair(proxy.factor * x, outcome.factor * y, tuple(ids), "; ".join(notes))
+
+
+@dataclass(frozen=True, kw_only=True)
+class OverSettings:
+    """Hold the options of judging an outcome over settings.
+
+    conditions  the axis, or list of axes, whose values are the settings
+    outcome     the measure of a run that is predicted or correlated (see `plat_analysis.quantities.metric`)
+    rows        axes that make the rows (default: one row)
+    """
+
+    conditions: str | Sequence[str]
+    outcome: Any = "final"
+    rows: AxisNames = None
+
+    def settings(self, results: Results) -> dict[str, Settings]:
+        """Return row -> its settings; conditions with the same runs are one setting.
+
+        Raises SpecError if settings are fewer than `MIN_SETTINGS`, differ in seeds or builds, or share only some of
+        their runs, or if builds have different numbers of seeds.
+        """
+        facets = Facets(results, Layout.of(rows=self.rows, conditions=self.conditions))
+        for other in facets.conditions[1:]:
+            facets.check_pairs(facets.conditions[0], other)
+        return {row: _of_row(facets, row) for row in facets.rows}
+
+
+def _of_row(facets: Facets, row: str) -> Settings:
+    same: dict[frozenset[str], list[str]] = {}
+    runs: dict[frozenset[str], Runs] = {}
+    for name in facets.conditions:
+        if present := facets.runs(row, "", name):
+            key = frozenset(run.id for run in present.values())
+            same.setdefault(key, []).append(name)
+            runs[key] = present
+    where, axis = f" ({row})" if row else "", " · ".join(facets.layout.conditions)
+    if len(same) < MIN_SETTINGS:
+        merged = sum(map(len, same.values())) - len(same)
+        raise SpecError(
+            f"a correlation needs {MIN_SETTINGS} settings, and {axis!r} has {len(same)}{where}"
+            + (f", since {merged} more are the same runs" if merged else ""),
+            fix="add values to that axis, or compare conditions with mean_delta_positive or trend",
+        )
+    if len(frozenset().union(*same)) < sum(map(len, same)):
+        raise SpecError(
+            f"some values of {axis!r} share some of their runs{where}: they are not independent",
+            fix="leave one of them out of the matrix",
+        )
+    counts = Counter(replicate.build for replicate in next(iter(runs.values())))
+    if len(set(counts.values())) > 1:
+        raise SpecError(f"builds have different numbers of seeds{where}", fix="give every build the same number")
+    return Settings(tuple(map(tuple, same.values())), tuple(Side(facets.results, runs[key]) for key in same))
+
+
+def covariates(settings: Settings, strength: Strength) -> Array:
+    """Return [setting, covariate]: for each family, membership (0 or 1) and rank (weakest 0, strongest 1).
+
+    Settings outside a family get 0 in both, so each family has its own slope. Raises SpecError if a setting is in no
+    family, `strength` names an unknown setting, or there are too few settings for that many covariates.
+    """
+    known = [name for names in settings.names for name in names]
+    spelt = {family: [spell(value) for value in order] for family, order in strength.items()}
+    for family, order in spelt.items():
+        for name in order:
+            if name not in known:
+                raise SpecError(f"strength: {family!r} names {name!r}", fix=suggest(name, known, "settings"))
+    for names in settings.names:
+        if not any(name in order for name in names for order in spelt.values()):
+            raise SpecError(f"strength: the setting {names[0]!r} is in no family", fix="add it to one of them")
+    columns = []
+    for order in spelt.values():
+        ranks = [next((order.index(name) for name in names if name in order), None) for names in settings.names]
+        columns.append([float(at is not None) for at in ranks])
+        columns.append([(at or 0) / max(1, len(order) - 1) for at in ranks])
+    found = np.array(columns).T
+    if len(found) - rank(found) < MIN_SETTINGS:
+        raise SpecError(
+            f"strength: {len(found)} settings are too few beside {rank(found)} covariates of {len(spelt)} families",
+            fix="name fewer families, or leave `strength` out",
+        )
+    return found
+
 
 BETWEEN, GIVEN, WITHIN = "between settings", "between, strength taken away", "within a setting"
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from plat.errors import SpecError
 from plat.store.mlflow.run_tags import clean_key
 from plat.suggest import nearest
+from plat.units import counted
 from plat.words.metric_names import SUCCESS
 from plat.words.outcomes import is_result
 from plat_analysis.shown_text import printable, shortened
@@ -262,7 +263,7 @@ class Results:
         values = Counter(value for run in self.runs if (value := run.tag(tag)))
         if len(values) < 2:
             return ""
-        return ", ".join(f"{value} ({count} run{'s' * (count != 1)})" for value, count in sorted(values.items()))
+        return ", ".join(f"{value} ({counted(count, 'run')})" for value, count in sorted(values.items()))
 
     def instances(
         self, run_id: str, tables: Sequence[str], *, step: int | None = None, role: str | None = None

@@ -1,7 +1,8 @@
-"""Draw the curves of several seeds over training steps: their mean with a band, and a thin line for each seed."""
+"""Draw curves over training steps: the mean of several seeds with a band and a thin line for each, or a few runs."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -13,7 +14,8 @@ from numpy.typing import NDArray
 from plat.words.outcomes import is_stopped
 from plat_analysis.data.results import Curve, Results, RunView
 from plat_analysis.figures import style
-from plat_analysis.quantities.success import Fall, fall_after_peak
+from plat_analysis.figures.style import PALETTE, STYLE, whole_numbers
+from plat_analysis.quantities.quantity import Fall, fall_after_peak
 from plat_analysis.statistics.intervals import t_interval, wilson
 
 BAND_SEEDS = 3  # with two seeds an interval would have one degree of freedom
@@ -186,3 +188,32 @@ def draw(
             curves.steps, _drawable(curves.mean), color=colour, linestyle=look.dash, marker=look.marker,
             markevery=marked, ms=3.2, mec="white", mew=0.4, zorder=4, gid=gid,
         )  # fmt: skip
+
+
+# Draw curves of a few runs over each other, one panel per metric, for `plat diff --out`.
+
+FORMATS = ("png", "svg", "pdf")
+Curves = Mapping[str, Sequence[tuple[int, float]]]  # run -> (iteration, value)
+
+
+def draw_runs(panels: Mapping[str, Curves], kind: str) -> bytes:
+    """Return the picture as bytes; `kind` is one of `FORMATS`, and `panels` maps a metric to the curves of runs."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    with rc_context(STYLE):  # type: ignore[arg-type]
+        canvas = Figure(figsize=(7, 2.6 * len(panels) + 0.4), layout="constrained")
+        all_axes = canvas.subplots(len(panels), 1, squeeze=False)[:, 0]
+        for axes, (metric, curves) in zip(all_axes, panels.items(), strict=True):
+            axes.set_title(metric)
+            axes.set_xlabel("iteration")
+            axes.xaxis.set_major_locator(whole_numbers())
+            for index, (run, curve) in enumerate(curves.items()):
+                steps, values = [step for step, _ in curve], [value for _, value in curve]
+                style = "-" if index < len(PALETTE) else "--"
+                axes.plot(steps, values, style, color=PALETTE[index % len(PALETTE)], label=run)
+        all_axes[0].legend(frameon=False, fontsize=7)
+        picture = io.BytesIO()
+        metadata = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}, "pdf": {"CreationDate": None}}
+        canvas.savefig(picture, format=kind, dpi=200, metadata=metadata[kind])
+    return picture.getvalue()

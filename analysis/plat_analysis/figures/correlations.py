@@ -15,8 +15,8 @@ from plat_analysis.data.results import Results
 from plat_analysis.figures import style
 from plat_analysis.quantities.metric import quantity
 from plat_analysis.shown_text import shortened
-from plat_analysis.statistics.families import holm
 from plat_analysis.statistics.intervals import MIN_JUDGED
+from plat_analysis.statistics.significance import holm
 
 LONGEST_NAME = 32
 TITLES = {BETWEEN: "between", GIVEN: "strength aside", WITHIN: "within"}

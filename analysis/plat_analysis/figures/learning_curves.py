@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from plat.errors import SpecError
 from plat.words.metric_names import SUCCESS
 from plat_analysis.artifact import Figure
 from plat_analysis.builder_options import takes
@@ -152,3 +153,90 @@ def finish_panel(axis: style.Axes, top: float | None = None) -> None:
         ticks = [0, 0.5, 1] if top == 1 else [0, 0.25, 0.5, 0.75]
         axis.set_yticks([tick for tick in ticks if tick <= top])
         axis.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}")
+
+
+# Draw several metrics over training side by side, a line for each condition (Figures 5, 7, 10 and 14).
+
+MOST_IN_A_PANEL = 4  # more bands than this hide each other
+MetricPanels = dict[tuple[str, str, str], ConditionCurves]  # row, name of the metric, condition
+
+
+def _beforehand(
+    results: Results, *, metrics: Any, conditions: AxisNames = "filter", rows: AxisNames = None, **_: Any
+) -> None:
+    """Raise SpecError where the metrics are not a mapping of names, or two runs have one position."""
+    if not isinstance(metrics, Mapping) or not metrics or not all(isinstance(key, str) for key in metrics.values()):
+        raise SpecError("metrics: name each panel and its metric", fix="write metrics: {Success: success}")
+    Facets(results, Layout.of(rows_or(rows, results.experiment, None), None, conditions))
+
+
+@takes(before=_beforehand)
+def build_panels(
+    results: Results,
+    *,
+    metrics: Mapping[str, str],
+    conditions: AxisNames = "filter",
+    rows: AxisNames = None,
+    baseline: Any = "none",
+    title: str = "",
+    name: str = "metric_panels",
+) -> list[Figure]:
+    """A panel for each metric in each row, with the mean of every condition, its 95 % band and its runs.
+
+    metrics     printed name -> metric; `success` is the headline metric of each run's trainer
+    conditions  the axis whose values are the lines; `baseline` is the grey one
+    rows        axes of the panel rows (default: `variant` where the experiment has it, else one row)
+    """
+    facets = Facets(results, Layout.of(rows_or(rows, results.experiment, None), None, conditions))
+    panels: MetricPanels = {
+        (place.row, shown, place.condition): condition_curves(results, list(runs.values()), metric)
+        for shown, metric in metrics.items()
+        for place, runs in facets.places.items()
+    }
+    figure = Figure(
+        name=name,
+        title=title or results.heading,
+        draw=partial(_draw_panels, panels, facets, list(metrics), spell(baseline)),
+        caption=" ".join(
+            [
+                caption("", panels.values(), len(facets.conditions) <= MOST_IN_A_PANEL),
+                *results.unlogged(metrics.values()),
+            ]
+        ),
+    )
+    for index, ((row, shown, condition), lines) in enumerate(panels.items()):
+        figure.points += curves.points(
+            lines, row=row, condition=condition, metric=results.metric(metrics[shown]), shown=shown
+        )
+        labels = facets.layout.labels(row, "", condition)
+        figure.estimates += curves.estimates(lines, **labels, metric=results.metric(metrics[shown]))
+        place = ", ".join(filter(None, [row, shown, label(condition)]))
+        figure.titles[f"line-{index}"] = f"{place} · runs {' '.join(run.id for run in lines.runs)}"
+    return [figure]
+
+
+def _draw_panels(panels: MetricPanels, facets: Facets, shown: list[str], baseline: str) -> style.Canvas:
+    rows, conditions = facets.rows, facets.conditions
+    looks = style.looks(conditions, baseline)
+    height = 1.0 + 1.45 * len(rows)
+    figure = style.canvas(max(4.2, 0.5 + 2.25 * len(shown)), height)
+    axes = figure.subplots(len(rows), len(shown), sharex=True, sharey="col", squeeze=False)
+    figure.subplots_adjust(
+        left=0.75 / figure.get_figwidth(), right=0.99, top=1 - 0.62 / height, bottom=0.42 / height,
+        wspace=0.28, hspace=0.22,
+    )  # fmt: skip
+    entries = [(shortened(label(condition), LONGEST_NAME), looks[condition]) for condition in conditions]
+    style.key_line(figure, entries, 1 - 0.14 / height)
+    for index, ((row, metric, condition), lines) in enumerate(panels.items()):
+        axis = axes[rows.index(row)][shown.index(metric)]
+        curves.draw(axis, lines, looks[condition], f"line-{index}", None, band=len(conditions) <= MOST_IN_A_PANEL)
+    for r, row in enumerate(rows):
+        for c, metric in enumerate(shown):
+            axis = axes[r][c]
+            finish_panel(axis)
+            if r == 0:
+                axis.set_title(shortened(metric, LONGEST_NAME))
+        if row:
+            axes[r][0].set_ylabel(shortened(label(row), LONGEST_NAME), color=style.INK)
+    axes[-1][len(shown) // 2].set_xlabel("training iteration")
+    return figure

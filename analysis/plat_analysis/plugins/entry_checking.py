@@ -20,15 +20,14 @@ from typing import Any, Literal, Union, get_args, get_origin
 from plat.errors import PlatError, SpecError
 from plat.spec.expansion.experiment import Experiment, check_metric
 from plat.spec.reading.yaml_reader import read
-from plat_analysis.added_axes import parts
 from plat_analysis.builder_options import has_own_axes, own_axes
 from plat_analysis.data.published import printed_table
 from plat_analysis.data.results import Results
-from plat_analysis.plugins import builder_registry
+from plat_analysis.plugins import builders
 from plat_analysis.plugins.axis_checking import check_axes, check_layout, check_value
-from plat_analysis.plugins.narrowed import left_out
+from plat_analysis.plugins.command_line import left_out, parts
 from plat_analysis.quantities.metric import quantity
-from plat_analysis.quantities.success import SUCCESSES
+from plat_analysis.quantities.quantity import SUCCESSES
 
 AXES = ("rows", "columns", "pair", "conditions")
 VALUES = ("baseline", "treatment")
@@ -83,7 +82,7 @@ def _check_entry(
             where=where,
             fix=f"add `{own[0]}: <name>`",
         )
-    function = builder_registry.find(group, str(entry.get(own[0])), where)
+    function = builders.find(group, str(entry.get(own[0])), where)
     given = {name: value for name, value in entry.items() if name not in own}
     checked = _Entry(experiment, path, function, given)
     checked.check_types()
@@ -92,8 +91,8 @@ def _check_entry(
     if not unknown:
         checked.check_matrix()
     for name in unknown:  # report each at its position
-        builder_registry.check_arguments(function, given, place(experiment, *path, name))
-    builder_registry.check_arguments(function, checked.arguments_of_entry, where)
+        builders.check_arguments(function, given, place(experiment, *path, name))
+    builders.check_arguments(function, checked.arguments_of_entry, where)
     checked.check_metrics()
     checked.check_measures()
     checked.check_smallest()

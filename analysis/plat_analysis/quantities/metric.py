@@ -29,10 +29,10 @@ from numpy.typing import NDArray
 
 from plat.errors import SpecError
 from plat.suggest import suggest
+from plat.units import counted
 from plat.words.metric_names import SUCCESS
 from plat_analysis.data.results import Results, RunView
-from plat_analysis.quantities.quantity import Absent, Measurement, Quantity
-from plat_analysis.quantities.success import SUCCESSES, peak_score
+from plat_analysis.quantities.quantity import SUCCESSES, Absent, Measurement, Quantity, peak_score
 
 At = Literal["start", "end"]
 Steps = NDArray[np.int64]
@@ -68,7 +68,7 @@ def _at(steps: Steps, values: Values, at: Any) -> Measurement | Absent:
 
 def _of_last(steps: Steps, values: Values, count: int, mean: Callable[..., Any]) -> Measurement | Absent:
     if len(values) < count:
-        return Absent(f"{len(values)} measurement{'s' * (len(values) != 1)} of {count}")
+        return Absent(f"{counted(len(values), 'measurement')} of {count}")
     return Measurement(float(mean(values[-count:])), step=int(steps[-1]))
 
 

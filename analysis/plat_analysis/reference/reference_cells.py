@@ -18,11 +18,10 @@ from numpy.typing import NDArray
 from plat_analysis.contrasts.cell import Cell, Side, common_means, mean_rounding
 from plat_analysis.contrasts.comparison import Compared
 from plat_analysis.data.published import AVERAGE
-from plat_analysis.quantities.success import SUCCESSES
+from plat_analysis.quantities.quantity import SUCCESSES
 from plat_analysis.reference.reference_runs import Reference
 from plat_analysis.statistics.intervals import LEVEL
-from plat_analysis.statistics.prediction import chance_of_as_many, prediction_interval, too_few
-from plat_analysis.statistics.replicates import Replicate, grouped
+from plat_analysis.statistics.replicates import Replicate, chance_of_as_many, grouped, prediction_interval, too_few
 
 ROUNDING = 1e-9  # tolerance at the ends of a range
 

@@ -17,7 +17,7 @@ from plat_analysis.artifact import Cell, Figure, Row, Table
 from plat_analysis.data.labels import is_stand_in, model_that_ran
 from plat_analysis.data.published import contradictions
 from plat_analysis.figures import style
-from plat_analysis.plugins.failure import Failure
+from plat_analysis.plugins.builders import Failure
 from plat_analysis.report.render import groups, stubs
 from plat_analysis.report.report import Report, provenance_facts
 from plat_analysis.report.verdicts import WORDS, Judged, anchor, artifact_name, over_all, tally, verdict_lines

@@ -16,7 +16,7 @@ from plat_analysis.claims.decided import LEVEL
 from plat_analysis.claims.engine import STATUSES, Verdict
 from plat_analysis.claims.reference import Earlier
 from plat_analysis.shown_text import printable
-from plat_analysis.statistics.families import holm
+from plat_analysis.statistics.significance import holm
 
 WORDS = {"reproduced": "✓", "partial": "≈", "not_reproduced": "✗", "undecided": "?", "not_enough_data": "…"}
 

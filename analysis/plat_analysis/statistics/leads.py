@@ -11,9 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from plat_analysis.statistics.correlation import MIN_SETTINGS
-from plat_analysis.statistics.permutations import orders
-from plat_analysis.statistics.sign_flips import sign_flip_p
+from plat_analysis.statistics.correlation import MIN_SETTINGS, orders
+from plat_analysis.statistics.significance import sign_flip_p
 
 ROUNDING = 1e-9
 ORDERS = 2_000  # most orders counted; each takes as many fits as there are settings

@@ -27,17 +27,16 @@ from plat_analysis.artifact import (
 )
 from plat_analysis.builder_options import takes
 from plat_analysis.contrasts.cell import Cell as ComparedCell
-from plat_analysis.contrasts.cell import Estimates
-from plat_analysis.contrasts.contrast import Contrast, Term, change
+from plat_analysis.contrasts.cell import Contrast, Estimates, Term, change
 from plat_analysis.data.labels import label, model_that_ran
 from plat_analysis.data.published import PrintedTable, printed_table
 from plat_analysis.data.results import Results, spell
 from plat_analysis.facets import AxisNames, Facets, Layout
 from plat_analysis.quantities.metric import quantity
 from plat_analysis.quantities.quantity import Quantity
-from plat_analysis.statistics.families import starred
 from plat_analysis.statistics.intervals import Estimate
 from plat_analysis.statistics.replicates import Builds
+from plat_analysis.statistics.significance import starred
 from plat_analysis.tables.peak_notes import star_rule
 
 Key = tuple[str, str, str]  # row, condition, name of the measure

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from plat_analysis.artifact import Cell, Column, Marks, Note, Row, Table, estimate_cell, interval, record
 from plat_analysis.builder_options import takes
-from plat_analysis.contrasts.cell import Estimates
-from plat_analysis.contrasts.contrast import Contrast, Term
+from plat_analysis.contrasts.cell import Contrast, Estimates, Term
 from plat_analysis.data.labels import model_that_ran
 from plat_analysis.data.results import Results
 from plat_analysis.facets import Facets, Layout

@@ -13,18 +13,17 @@ from plat.spec.expansion.experiment import Experiment
 from plat_analysis.artifact import Cell, Column, Note, Row, Table, estimate_cell, interval, number, provenance, record
 from plat_analysis.builder_options import takes
 from plat_analysis.contrasts.cell import Cell as ComparedCell
+from plat_analysis.contrasts.cell import Contrast
 from plat_analysis.contrasts.comparison import Compared, Comparison
-from plat_analysis.contrasts.contrast import Contrast
 from plat_analysis.data.labels import label, model_that_ran
 from plat_analysis.data.published import AVERAGE, DELTA, Discrepancy, PrintedTable, discrepancies, printed_table
 from plat_analysis.data.results import Results
-from plat_analysis.quantities.success import Fall, fall_after_peak
+from plat_analysis.quantities.quantity import Fall, fall_after_peak
 from plat_analysis.shown_text import shortened
-from plat_analysis.statistics.families import starred
 from plat_analysis.statistics.intervals import Estimate
 from plat_analysis.statistics.replicates import Replicate
-from plat_analysis.tables.peak_cells import bounds_cell, change_cell, seeds_cell, value_cell
-from plat_analysis.tables.peak_notes import peak_notes, star_rule
+from plat_analysis.statistics.significance import starred
+from plat_analysis.tables.peak_notes import bounds_cell, change_cell, peak_notes, seeds_cell, star_rule, value_cell
 from plat_analysis.tables.reference_lines import ReferenceLines
 
 VALUES = ("peak", "delta", "heldout", "heldout_delta", "final", "final_delta")  # logged into the store

@@ -8,7 +8,7 @@ from plat_analysis.artifact import DASH, Cell, Note, interval, number, short_int
 from plat_analysis.reference.reference_cells import Expected, ReferenceCells, more_than_chance
 from plat_analysis.reference.reference_runs import reference_of, reference_problem
 from plat_analysis.statistics.intervals import Estimate
-from plat_analysis.statistics.prediction import MIN_BUILDS, MIN_RUNS
+from plat_analysis.statistics.replicates import MIN_BUILDS, MIN_RUNS
 
 if TYPE_CHECKING:
     from plat.spec.expansion.experiment import Experiment

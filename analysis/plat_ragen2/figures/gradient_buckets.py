@@ -15,8 +15,7 @@ import numpy as np
 from plat.errors import SpecError
 from plat_analysis.artifact import Figure, number, provenance, record
 from plat_analysis.builder_options import takes
-from plat_analysis.contrasts.cell import Estimates
-from plat_analysis.contrasts.contrast import Contrast, Term
+from plat_analysis.contrasts.cell import Contrast, Estimates, Term
 from plat_analysis.contrasts.setting_correlations import check_steps
 from plat_analysis.data.labels import label
 from plat_analysis.data.published import PrintedTable, printed_table

@@ -27,23 +27,22 @@ from plat_analysis.artifact import (
 )
 from plat_analysis.builder_options import takes
 from plat_analysis.contrasts.cell import Cell as ComparedCell
+from plat_analysis.contrasts.cell import Contrast
 from plat_analysis.contrasts.comparison import Compared
-from plat_analysis.contrasts.contrast import Contrast
 from plat_analysis.data.labels import label
 from plat_analysis.data.results import Results
 from plat_analysis.facets import Facets, Layout, Runs, two_conditions
 from plat_analysis.figures import condition_curves as curves
 from plat_analysis.figures.condition_curves import ConditionCurves, condition_curves
-from plat_analysis.statistics.families import starred
 from plat_analysis.statistics.intervals import Estimate
 from plat_analysis.statistics.replicates import Builds
-from plat_analysis.tables.peak_cells import seeds_cell
+from plat_analysis.statistics.significance import starred
+from plat_analysis.tables.peak_notes import seeds_cell
 from plat_ragen2.regimes.collapse_figure import draw
 from plat_ragen2.regimes.probe_tables import PROBED, entropy_curve
-from plat_ragen2.regimes.reference_ends import EndsReference
 from plat_ragen2.regimes.regime import Thresholds
 from plat_ragen2.regimes.regime_table import regime_table
-from plat_ragen2.regimes.run_ends import COLUMNS, QUANTITIES, RETURNED, VALIDATED, contrasts, metric_of
+from plat_ragen2.regimes.run_ends import COLUMNS, QUANTITIES, RETURNED, VALIDATED, EndsReference, contrasts, metric_of
 
 
 @takes(reads={"thresholds": Thresholds.read})

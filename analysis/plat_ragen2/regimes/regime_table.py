@@ -12,7 +12,7 @@ from plat.words.outcomes import is_stopped
 from plat_analysis.artifact import DASH, Cell, Column, Marks, Note, Row, Table, Tone, number
 from plat_analysis.data.labels import label, model_that_ran
 from plat_analysis.data.results import Results, RunView
-from plat_analysis.quantities.success import fall_after_peak, peak_score
+from plat_analysis.quantities.quantity import fall_after_peak, peak_score
 from plat_analysis.statistics.replicates import Replicate
 from plat_ragen2.regimes.probe_tables import Behaviour, Probe, behaviours, early_probes, probes
 from plat_ragen2.regimes.regime import NEVER, UNKNOWN, Regime, Thresholds, regime

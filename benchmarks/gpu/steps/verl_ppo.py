@@ -15,7 +15,7 @@ from typing import Any
 from trainers.embedded import NoIO
 
 from plat.spec.expansion.experiment import build_run, config_object
-from plat_rl.verl.machines.running import running_trainer
+from plat_rl.verl.machines.private_cluster import running_trainer
 from plat_rl.verl.settings.models import model_files
 from plat_rl.verl.spec import VerlTrainer
 from plat_rl.verl.train import _Run

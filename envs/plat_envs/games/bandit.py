@@ -16,7 +16,7 @@ from functools import lru_cache
 from plat_envs.api import EnvironmentSpec
 from plat_envs.environment_errors import check_range
 from plat_envs.instances import Candidate, draw, ready
-from plat_envs.stand_in.vocabulary import ENTITIES, NUMBER_TEMPLATES
+from plat_envs.stand_in import ENTITIES, NUMBER_TEMPLATES
 from plat_envs.turns.episode import Episode, EpisodeConfig
 
 _ARM = "|".join(ENTITIES)

@@ -28,7 +28,7 @@ from plat_envs.games.ways import (
     straight_way,
 )
 from plat_envs.instances import Candidate, draw, split_of
-from plat_envs.stand_in.vocabulary import GRID_TEMPLATES, sentence
+from plat_envs.stand_in import GRID_TEMPLATES, sentence
 from plat_envs.turns.episode import Episode, EpisodeConfig
 
 GYM_ACTIONS = {"left": 0, "down": 1, "right": 2, "up": 3}

@@ -13,10 +13,21 @@ from functools import lru_cache, partial
 
 from plat_envs.api import EnvironmentSpec
 from plat_envs.environment_errors import check_range
-from plat_envs.games.sokoban_solver import State, backward_distances, moved, shortest_solution, steps
-from plat_envs.games.ways import DELTAS, distance, join_moves, random_moves, read_moves, said_moves
+from plat_envs.games.ways import (
+    DELTAS,
+    State,
+    backward_distances,
+    distance,
+    join_moves,
+    moved,
+    random_moves,
+    read_moves,
+    said_moves,
+    shortest_solution,
+    steps,
+)
 from plat_envs.instances import Candidate, draw
-from plat_envs.stand_in.vocabulary import GRID_TEMPLATES, PUSH_TEMPLATES, sentence
+from plat_envs.stand_in import GRID_TEMPLATES, PUSH_TEMPLATES, sentence
 from plat_envs.turns.episode import Episode, EpisodeConfig
 
 _TRIES = 8  # positions tried of one layout before a new one is searched

@@ -20,7 +20,7 @@ from typing import Any
 from plat_envs.instances import SPLIT_SHARES, Candidate, draw, ready, split_of
 from plat_envs.programs.evaluator import equal, parse, run
 from plat_envs.programs.problem import DeepCoderConfig
-from plat_envs.stand_in.vocabulary import MAX_NUMBER, NUMBER_TEMPLATES, padded
+from plat_envs.stand_in import MAX_NUMBER, NUMBER_TEMPLATES, padded
 from plat_envs.turns.episode import Episode
 
 # The programs of compact instances: what can be said in one or two steps about a list of two to four numbers.

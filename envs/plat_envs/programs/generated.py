@@ -11,8 +11,7 @@ from typing import Any
 
 from plat_envs.instances import SPLIT_SHARES, Candidate, draw, split_of
 from plat_envs.programs.families import arithmetic, counting, searches, sequences, tables, texts
-from plat_envs.programs.families.forms import KINDS, as_program, contract, printed, stdin_of
-from plat_envs.programs.families.inputs import Family, Parameters
+from plat_envs.programs.families.values import KINDS, Family, Parameters, as_program, contract, printed, stdin_of
 from plat_envs.programs.problem import AnyTest, DeepCoderConfig, Problem
 from plat_envs.sandbox.program import Call, Test
 

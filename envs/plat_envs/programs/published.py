@@ -13,8 +13,8 @@ from plat_envs.data import of_split
 from plat_envs.environment_errors import BadEnvironment
 from plat_envs.programs.problem import AnyTest, DeepCoderConfig, Problem
 from plat_envs.programs.rows import Listed, Rows, file_rows
-from plat_envs.sandbox.compare import parse
 from plat_envs.sandbox.program import Call, Test, unfence
+from plat_envs.sandbox.sandbox import parse
 
 LARGEST_COUNTED = 64 << 20  # bytes of a file whose problems are counted before its runs start
 

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from plat_envs.api import EnvironmentSpec, Need
-from plat_envs.data import fingerprint
+from plat_envs.data import dataset_need, fingerprint
 from plat_envs.environment_errors import BadEnvironment
-from plat_envs.hub_cache import dataset_need
+from plat_envs.programs.chat import grader_of
 from plat_envs.programs.compact import CompactCoder
-from plat_envs.programs.grader import grader_of
 from plat_envs.programs.problem import DeepCoderConfig
 from plat_envs.programs.published import is_countable, published_problem
 from plat_envs.turns.episode import Episode

@@ -17,11 +17,11 @@ from itertools import accumulate, combinations
 from typing import Any
 
 from plat_envs.api import EnvironmentSpec
-from plat_envs.data import check_source, fingerprint, is_here, of_split, rows_of
+from plat_envs.data import check_source, fingerprint, is_here, of_split, problem_of_seed, rows_of
 from plat_envs.environment_errors import BadEnvironment, check_choice, check_range
-from plat_envs.instances import Candidate, draw, ready
+from plat_envs.instances import Candidate, ready
 from plat_envs.questions.expression import evaluate
-from plat_envs.stand_in.vocabulary import MAX_NUMBER, NUMBER_TEMPLATES, sentence
+from plat_envs.stand_in import MAX_NUMBER, NUMBER_TEMPLATES, sentence
 from plat_envs.turns.episode import Episode, EpisodeConfig
 
 MOST_NUMBERS = 4
@@ -95,13 +95,7 @@ def _pool(config: CountdownConfig, split: str) -> list[Problem]:
 
 @lru_cache(maxsize=4096)
 def problem_of(config: CountdownConfig, split: str, seed: int) -> Problem:
-    """Return the problem of (split, seed). Raises BadEnvironment if the split has none or the data cannot be read.
-
-    Of real data, seed 0 gives the first problem of the split in the file, and so on; after the last, the first again.
-    """
-    if config.data != "generated":
-        pool = _pool(config, split)
-        return pool[seed % len(pool)]
+    """Return the problem of (split, seed); see `problem_of_seed`."""
 
     def candidates(rng: random.Random) -> Iterator[Candidate[Problem]]:
         while True:
@@ -112,7 +106,7 @@ def problem_of(config: CountdownConfig, split: str, seed: int) -> Problem:
             fits = 1 <= target and sum(numbers) <= MAX_NUMBER and target not in numbers
             yield ready(_canonical(problem), problem) if fits else None
 
-    return draw("countdown", split, seed, config.shared_pool, candidates)
+    return problem_of_seed("countdown", config, split, seed, _pool, candidates)
 
 
 class Countdown(Episode):

@@ -17,10 +17,10 @@ from functools import lru_cache, partial
 from typing import Any
 
 from plat_envs.api import EnvironmentSpec
-from plat_envs.data import check_source, fingerprint, is_here, of_split, rows_of
+from plat_envs.data import check_source, fingerprint, is_here, of_split, problem_of_seed, rows_of
 from plat_envs.environment_errors import BadEnvironment, check_range
-from plat_envs.instances import Candidate, draw
-from plat_envs.stand_in.vocabulary import MAX_NUMBER, NUMBER_TEMPLATES, sentence
+from plat_envs.instances import Candidate
+from plat_envs.stand_in import MAX_NUMBER, NUMBER_TEMPLATES, sentence
 from plat_envs.turns.episode import Episode, EpisodeConfig
 
 _MARK = "The answer is:"
@@ -74,20 +74,14 @@ def _pool(config: MetaMathQAConfig, split: str) -> list[Problem]:
 
 @lru_cache(maxsize=4096)
 def problem_of(config: MetaMathQAConfig, split: str, seed: int) -> Problem:
-    """Return the problem of (split, seed). Raises BadEnvironment if the split has none or the data cannot be read.
-
-    Of real data, seed 0 gives the first problem of the split in the file, and so on; after the last, the first again.
-    """
-    if config.data != "generated":
-        pool = _pool(config, split)
-        return pool[seed % len(pool)]
+    """Return the problem of (split, seed); see `problem_of_seed`."""
 
     def candidates(rng: random.Random) -> Iterator[Candidate[Problem]]:
         while True:
             drawn = word_problem(rng)
             yield None if drawn is None else (drawn[3], partial(Problem, *drawn))
 
-    return draw("metamathqa", split, seed, config.shared_pool, candidates)
+    return problem_of_seed("metamathqa", config, split, seed, _pool, candidates)
 
 
 def normal(answer: str) -> str:

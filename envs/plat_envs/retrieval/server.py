@@ -19,8 +19,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from plat_envs.environment_errors import BadEnvironment
-from plat_envs.retrieval.corpus import Corpus, Finder, Found, Hashes, Source
-from plat_envs.retrieval.file_hash import file_hash
+from plat_envs.retrieval.corpus import Corpus, Finder, Found, Hashes, Source, file_hash
 from plat_envs.retrieval.indexes import open_finder
 from plat_envs.retrieval.requests import read_request, reply
 

@@ -22,12 +22,11 @@ from pathlib import Path
 from typing import Any, Protocol, get_args
 from urllib.parse import urlsplit
 
-from plat_envs.environment_errors import BadEnvironment, ServiceError, check_choice
+from plat_envs.environment_errors import BadEnvironment, ServiceError, check_choice, check_parts, one_line, said
 from plat_envs.sandbox import commands
 from plat_envs.sandbox.box import Box
-from plat_envs.sandbox.inside import landlock
+from plat_envs.sandbox.inside import confinement
 from plat_envs.sandbox.program import Limits, Outcome, Program, Status
-from plat_envs.server_words import check_parts, one_line, said
 
 ORDER = ("namespaces", "landlock", "remote")
 LIMITS_ONLY = "limits_only"
@@ -100,7 +99,7 @@ def provenance(level: str, url: str | None = None) -> dict[str, str | int]:
         return {**facts, "url": url}
     facts |= {"python": platform.python_version(), "kernel": platform.release()}
     if level == "landlock":
-        facts["landlock"] = landlock.version(ctypes.CDLL(None, use_errno=True))
+        facts["landlock"] = confinement.landlock_version(ctypes.CDLL(None, use_errno=True))
     if level == "namespaces" and (program := shutil.which("bwrap")):
         said = subprocess.run([program, "--version"], capture_output=True, text=True).stdout
         facts["bubblewrap"] = re.sub(r"[^\d.]", "", said)

@@ -1,15 +1,15 @@
-"""The options of `searchqa`."""
+"""The options of `searchqa`, and what both of its renderings share: searches, an answer, and what it is worth."""
 
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from plat_envs.data import check_source
-from plat_envs.environment_errors import BadEnvironment, check_choice, check_range
-from plat_envs.server_words import check_parts
-from plat_envs.turns.episode import EpisodeConfig
+from plat_envs.environment_errors import BadEnvironment, check_choice, check_parts, check_range
+from plat_envs.turns.episode import Episode, EpisodeConfig
 
 HOTPOTQA = "hotpotqa/hotpot_qa"  # on the hub
 LEAST_F1 = 0.3  # of a paid answer, as released
@@ -65,3 +65,47 @@ def _is_address(text: str) -> bool:
         return _PRINTABLE.fullmatch(host + address.path) is not None
     except ValueError:  # of a port that is no number, or a host that cannot be a name
         return False
+
+
+# What both renderings of `searchqa` share: searches, an answer, and what it is worth.
+
+TEMPLATES = (
+    "i should search more",
+    "let me search then answer",
+    "first look then answer",
+    "think carefully and search",
+    "i will try this page",
+    "let me check the result",
+)
+
+
+class Seeker(Episode):
+    """An episode of `searchqa`. Every answer that is not empty is valid; what is no search answers the question."""
+
+    task = "searchqa"
+    templates = TEMPLATES
+    config: SearchQAConfig
+    right: str  # the answer that is looked for
+
+    def _read(self, answer: str) -> tuple[list[str], bool]:
+        return ([answer], True) if answer else ([], False)
+
+    def _play(self, action: str) -> tuple[float, bool, bool]:
+        query, said = self._parse(action)
+        if query is not None:
+            return -self.config.search_cost, self._search(query), False
+        worth = self._worth(said)
+        self.success = worth == 1 if self.config.success == "em" else worth > 0
+        return worth, True, True
+
+    @abstractmethod
+    def _worth(self, said: str) -> float:
+        """Return what an answer pays, in [0, 1]; 1 for an exact match."""
+
+    @abstractmethod
+    def _parse(self, action: str) -> tuple[str | None, str]:
+        """Return (query, "") of a search, or (None, the answer to the question)."""
+
+    @abstractmethod
+    def _search(self, query: str) -> bool:
+        """Search, and return True if that changed what is shown."""

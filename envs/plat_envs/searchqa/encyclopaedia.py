@@ -5,11 +5,15 @@ Names are made of few syllables, so many pages share parts of a name and are fou
 
 from __future__ import annotations
 
+import json
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
+from pathlib import Path
 
-from plat_envs.engines.postings import Postings, build
+from plat_envs.lucene import Postings, build
+from plat_envs.retrieval.corpus import written
 
 COUNTS = {"person": 700, "book": 500, "city": 400, "company": 300, "country": 100}
 # relation -> (kind of the page, kind of the value, how a question names the value)
@@ -137,3 +141,39 @@ def _page(rng: random.Random, entity: Entity) -> str:
         f"about {rng.randint(2, 60)} million people. Most of them live near the coast, where fishing, farming and "
         f"trade have been the main work for centuries."
     )
+
+
+# Generated pages as a corpus: the encyclopaedia, and behind it plain pages of further people, as many as wanted.
+
+
+def write_pages(path: Path, count: int, seed: int) -> None:
+    """Write `count` pages, in the form of published corpora. Raises BadEnvironment if the file cannot be written.
+
+    A page depends on the seed and its number alone, so a longer corpus begins with a shorter one.
+    """
+    with written(path) as file:
+        for number, (name, text) in zip(range(count), _pages(seed), strict=False):
+            page = {"id": str(number), "contents": f'"{name}"\n{text}'}
+            file.write(json.dumps(page).encode() + b"\n")
+
+
+def _pages(seed: int) -> Iterator[tuple[str, str]]:
+    """Return endless pages: name and text."""
+    entities = encyclopaedia(seed).entities
+    for entity in entities.values():
+        yield entity.name, entity.text
+    cities = [entity.name for entity in entities.values() if entity.kind == "city"]
+    rng = random.Random(f"further pages/{seed}")
+    number = 0
+    while True:
+        # The number makes it unique.
+        name = f"{syllables(rng, 2)} {syllables(rng, 2)} {syllables(rng, 1)}{number}"
+        year, trade, town, later = rng.randint(1700, 1999), rng.choice(TRADES), *rng.choices(cities, k=2)
+        friend = f"{syllables(rng, 2)} {syllables(rng, 2)}"
+        text = (
+            f"{name} was a {trade} from {town}, who was born in {year} and moved to {later} at the age of "
+            f"{rng.randint(12, 60)}. Most of the work was done together with {friend}, and is described in a book of "
+            f"{rng.randint(80, 900)} pages, which few libraries have."
+        )
+        yield name, text
+        number += 1

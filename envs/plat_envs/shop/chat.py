@@ -5,10 +5,9 @@ from __future__ import annotations
 import random
 import re
 
-from plat_envs.shop.product import Goal, Product, WebShopConfig
-from plat_envs.shop.score import score
+from plat_envs.shop.catalogue import GoalShop, goals_of_split
+from plat_envs.shop.product import Goal, Product, WebShopConfig, score
 from plat_envs.shop.shopper import BUY, NEXT, PREVIOUS, SUB_PAGES, Shopper, Visit
-from plat_envs.shop.shops import GoalShop, goals_of_split
 
 _ACTION = re.compile(r"\s*(search|click)\[(.+)\]", re.IGNORECASE | re.DOTALL)
 _PAGES_AHEAD = 3  # of results that a demonstration turns over before it searches again

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from plat_envs.shop.product import Goal, Product
 from plat_envs.shop.shopper import BUY, PREVIOUS, TO_SEARCH, Shopper, Visit
 from plat_envs.shop.small_shop import COLORS, SIZES, THINGS, SmallShop, small_shop
-from plat_envs.stand_in.vocabulary import ENTITIES, MAX_NUMBER
+from plat_envs.stand_in import ENTITIES, MAX_NUMBER
 
 PAGE_WORDS = 16
 

@@ -21,9 +21,10 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from plat_envs.environment_errors import BadEnvironment
-from plat_envs.shop.json_items import GET_IT, read_items, read_object
+from plat_envs.shop.catalogue import HITS, WINDOW, searched_text
 from plat_envs.shop.product import Goal, Product, WebShopConfig
 from plat_envs.shop.published import (
+    GET_IT,
     Instruction,
     as_row,
     from_row,
@@ -31,12 +32,13 @@ from plat_envs.shop.published import (
     goal_of,
     human,
     product_of,
+    read_items,
+    read_object,
     synthetic,
 )
-from plat_envs.shop.shops import HITS, WINDOW, searched_text
 
 if TYPE_CHECKING:
-    from plat_envs.engines.postings import Postings
+    from plat_envs.lucene import Postings
 
 FORMAT = "2"  # of the converted files; raise it when they change
 _MADE_AGAIN = "remove this file; it is made again"
@@ -113,7 +115,7 @@ class FileShop:
     @cached_property
     def index(self) -> Postings:
         """The search index, read when it is first needed. BadEnvironment if it is damaged or of other products."""
-        from plat_envs.engines.postings import load
+        from plat_envs.lucene import load
 
         path = _index_of(self.database)
         index = load(path)
@@ -182,7 +184,7 @@ def file_shop(config: WebShopConfig) -> FileShop:
 
 def _convert(files: dict[str, Path], goals: str, database: Path) -> None:
     """Write database and index, each complete or not at all; the database last."""
-    from plat_envs.engines.postings import build
+    from plat_envs.lucene import build
 
     with scratch_folder(database.parent) as folder:
         made, index = folder / database.name, folder / "index.npz"

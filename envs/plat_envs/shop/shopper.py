@@ -6,8 +6,7 @@ import random
 from abc import abstractmethod
 from typing import Any
 
-from plat_envs.shop.product import Goal, Product, Shop, WebShopConfig
-from plat_envs.shop.score import matches, score
+from plat_envs.shop.product import Goal, Product, Shop, WebShopConfig, matches, score
 from plat_envs.turns.episode import Episode
 
 TEMPLATES = (
@@ -88,7 +87,7 @@ class Shopper(Episode):
         return take_the_first_that_matches(self)
 
 
-# Two scripted policies of `webshop`, see `plat_envs.stand_in.scripted`.
+# Two scripted policies of `webshop`, see `plat_envs.policies`.
 
 
 def take_the_first(environment: Shopper) -> str:

@@ -13,7 +13,7 @@ from functools import lru_cache, partial
 
 from plat_envs.instances import Candidate, draw
 from plat_envs.shop.product import Goal, Product
-from plat_envs.stand_in.vocabulary import ENTITIES, MAX_NUMBER
+from plat_envs.stand_in import ENTITIES, MAX_NUMBER
 
 THINGS = ("apples", "books", "coins", "pens")
 COLORS = ("red", "blue", "green")

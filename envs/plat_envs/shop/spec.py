@@ -7,13 +7,13 @@ from pathlib import Path
 
 from plat_envs.api import EnvironmentSpec, Need
 from plat_envs.environment_errors import BadEnvironment
+from plat_envs.shop.catalogue import generated_shop
 from plat_envs.shop.chat import ChatShopper
 from plat_envs.shop.compact import CompactShopper
 from plat_envs.shop.file_shop import file_shop, fingerprint, published_files, read_shop
-from plat_envs.shop.json_items import GET_IT, read_items
 from plat_envs.shop.product import WebShopConfig
+from plat_envs.shop.published import GET_IT, read_items
 from plat_envs.shop.shopper import Shopper
-from plat_envs.shop.shops import generated_shop
 
 # What runs of `webshop` need beside this package: the published files, whole.
 

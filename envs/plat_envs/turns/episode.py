@@ -12,11 +12,10 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from plat_envs.api import RENDERINGS
-from plat_envs.capabilities import LEVELS
+from plat_envs.api import LEVELS, RENDERINGS
 from plat_envs.environment_errors import BadEnvironment, check_choice, check_range
 from plat_envs.instances import SPLITS
-from plat_envs.stand_in.vocabulary import ANSWER, END_ANSWER, END_THINK, MAX_NUMBER
+from plat_envs.stand_in import ANSWER, END_ANSWER, END_THINK, MAX_NUMBER
 
 SEPARATOR = "||"
 

@@ -223,7 +223,7 @@ def write_joint(
 
     `failed` are the errors shown on the page; `arguments` are the files and overrides of the command shown there.
     """
-    from plat_analysis.plugins.failure import Failure
+    from plat_analysis.plugins.builders import Failure
     from plat_analysis.report.report_files import joint_files, write_files
 
     if out is None and is_read_only(home):

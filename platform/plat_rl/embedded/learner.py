@@ -24,7 +24,7 @@
    GAE: advantage before whitening + old value), with the change since the rollout clipped to +-`value_clip`. The critic
    is a transformer of the policy's shape, started from the same base model, with a value head of zeros.
 
-`plat_rl.rl.algorithms` has the losses, and `plat_rl.rl.filter.step_plan` the further effects of the filter.
+`plat_rl.rl.algorithms` has the losses, and `plat_rl.rl.filter.selection` the further effects of the filter.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ from plat_rl.embedded.batch import Batch, Packed, packing, token_rewards
 from plat_rl.embedded.scoring import token_log_probs, token_values
 from plat_rl.embedded.transformer.model import Shape, Weights, unpack
 from plat_rl.rl import algorithms
-from plat_rl.rl.filter.step_plan import StepPlan
-from plat_rl.rl.losses import Aggregation
+from plat_rl.rl.algorithms import Aggregation
+from plat_rl.rl.filter.selection import StepPlan
 from plat_rl.run_config import RunConfig
 
 REGULARISERS = {"entropy": -1, "kl": 1}  # the terms of the loss beside the task's, with their signs

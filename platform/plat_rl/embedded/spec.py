@@ -11,8 +11,7 @@ from typing import Any
 from plat.errors import SpecError
 from plat.extras import require_extra
 from plat.trainer.api import Outcome, PlanNote, RunIO, State, Trainer
-from plat_rl.embedded.base_model.base_record import base_identity, shipped_base
-from plat_rl.embedded.base_model.recipe import base_key
+from plat_rl.embedded.base_model.base_record import base_identity, base_key, shipped_base
 from plat_rl.environments import environment_errors, environment_of, needs_of_task
 from plat_rl.metric_names import METRICS
 from plat_rl.run_config import RunConfig

@@ -35,11 +35,9 @@ import numpy as np
 from plat.trainer.api import Outcome, RunIO, State
 from plat_rl.embedded.base_model.load import describe, load_base
 from plat_rl.embedded.batch import Batch, concatenate, is_last_turn
-from plat_rl.embedded.evaluate import evaluate, transcripts
-from plat_rl.embedded.gradient_halves import halves_metrics
+from plat_rl.embedded.evaluate import evaluate, evaluate_replaced, transcripts
 from plat_rl.embedded.learner import Learner
-from plat_rl.embedded.probe import Probe
-from plat_rl.embedded.reasoning_swap import evaluate_replaced
+from plat_rl.embedded.probe import Probe, halves_metrics
 from plat_rl.embedded.rollout import Episodes, Sampling, rollout
 from plat_rl.embedded.scoring import measure, set_up
 from plat_rl.embedded.transformer.model import Weights, unpack

@@ -54,8 +54,7 @@ from plat.peak import is_higher
 from plat.trainer.api import Outcome, RunIO, State, WriteFiles
 from plat.words.metric_names import VAL_SUCCESS
 from plat.words.outcomes import FINISHED, INTERRUPTED, stopped
-from plat_rl.loop.trainable import Measured, Trainable
-from plat_rl.loop.training_progress import Progress, Stopwatch, read_progress, with_progress
+from plat_rl.loop.trainable import Measured, Progress, Stopwatch, Trainable, read_progress, with_progress
 from plat_rl.metric_names import HELDOUT_BASE_SUCCESS, HELDOUT_FINAL_SUCCESS, HELDOUT_SUCCESS
 from plat_rl.rl import gradient_probe
 from plat_rl.rl.early_stop import EarlyStops

@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from plat_rl.loop.trajectory_table import Trajectories
 from plat_rl.rl.config import FilterConfig
 from plat_rl.rl.filter.rule import find_rule
-from plat_rl.rl.filter.selection import Selection, select, select_within_group, top_p_count
-from plat_rl.rl.filter.step_plan import StepPlan, step_plan
+from plat_rl.rl.filter.selection import Selection, StepPlan, select, select_within_group, step_plan, top_p_count
 from plat_rl.rl.statistics import ZERO, prompt_scores, trajectories_of
 from plat_rl.run_config import RunConfig, TrainConfig
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from plat_envs.capabilities import LEVELS
+from plat_envs.api import LEVELS
 from plat_envs.sandbox.hack import KINDS
 from plat_rl.loop.turns import NO_PROGRAM, NOT_GRADED
 from plat_rl.rl.statistics import prompt_metrics, rollout_metrics
@@ -30,7 +30,7 @@ class Trajectories:
     group: np.ndarray  # (N,) group number of each trajectory
     success: np.ndarray  # (N,) bool
     format_valid: np.ndarray  # (B,) bool
-    reasoning_level: np.ndarray  # (B,) index into plat_envs.capabilities.LEVELS; or as in `played_response`
+    reasoning_level: np.ndarray  # (B,) index into plat_envs.api.LEVELS; or as in `played_response`
     actions: np.ndarray  # (B,) actions that the environment executed in the turn
     moves: np.ndarray  # (B,) those of them that changed the state
     constant_reward: np.ndarray  # (B,) what the best answer that ignores the input earns; NaN where nobody says

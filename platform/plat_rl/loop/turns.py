@@ -14,10 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from plat_envs.api import Environment
-from plat_envs.capabilities import LEVELS, GradesReasoning
+from plat_envs.api import LEVELS, Environment, GradesReasoning
 from plat_envs.sandbox.hack import KINDS
-from plat_envs.stand_in.vocabulary import END_THINK
+from plat_envs.stand_in import END_THINK
 
 
 class Dialogue(Protocol):

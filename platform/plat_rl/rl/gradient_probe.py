@@ -9,7 +9,7 @@ the bucket were a whole mini-batch:
     kl        the penalty for leaving the base model times its coefficient, where that is not 0
 
 The paper prints one norm for its "regulariser" and does not say how it combines the last two. `gradient.halves` adds
-their joint norm, and measures that tell signal from noise (`plat_rl.embedded.gradient_halves`).
+their joint norm, and measures that tell signal from noise (`plat_rl.embedded.probe`).
 """
 
 from __future__ import annotations

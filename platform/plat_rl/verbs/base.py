@@ -43,8 +43,7 @@ def list_bases(arguments: Arguments = None, home: HomeOption = None, as_json: Js
 
     Without files, reads those in the folder experiments/.
     """
-    from plat_rl.embedded.base_model.base_record import SHIPPED, records_in
-    from plat_rl.embedded.base_model.recipe import built_bases
+    from plat_rl.embedded.base_model.base_record import SHIPPED, built_bases, records_in
 
     files, overrides = split(arguments)
     wanted: dict[str, Wanted] = {}
@@ -90,9 +89,8 @@ def build(
     For example: plat base build model=qwen2.5-3b model.base.seed=1. Existing ones are kept; with --out, shipped ones
     are built again.
     """
-    from plat_rl.embedded.base_model.base_record import shipped_base
+    from plat_rl.embedded.base_model.base_record import built_bases, shipped_base
     from plat_rl.embedded.base_model.builds import build_all
-    from plat_rl.embedded.base_model.recipe import built_bases
 
     wanted = _wanted(arguments)
     found = (shipped_base(base.model) for base in wanted.values())
@@ -185,7 +183,7 @@ def _add_bases(wanted: dict[str, Wanted], experiments: Sequence[Experiment]) -> 
 def _add(wanted: dict[str, Wanted], runs: Sequence[Run], name: str = "") -> None:
     """Add the stand-ins that runs of the embedded trainer start from, as named by the file `name`."""
     from plat.spec.composition.schema import build as build_object
-    from plat_rl.embedded.base_model.recipe import base_key
+    from plat_rl.embedded.base_model.base_record import base_key
     from plat_rl.run_config import ModelConfig
 
     sections = {id(run.config["model"]): run.config["model"] for run in runs if run.trainer == "embedded"}

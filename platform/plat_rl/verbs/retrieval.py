@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -11,9 +9,8 @@ import typer
 
 from plat.cli.common import VerbGroup, verb
 from plat.cli.screen.output import tell
-from plat.errors import SpecError
 from plat.units import counted
-from plat_envs.environment_errors import BadEnvironment
+from plat_rl.verbs import bad_input
 
 CorpusOption = Annotated[Path, typer.Option("--corpus", metavar="FILE", help="Pages: a file of JSON lines.")]
 EncoderOption = Annotated[
@@ -38,7 +35,7 @@ def serve(
     from plat_envs.retrieval.corpus import Source
     from plat_envs.retrieval.server import Pages, Server
 
-    with _bad_input():
+    with bad_input():
         pages = Pages(Source(corpus, index, encoder, device))
         server = Server(pages, host, port)
     tell(f"searching {counted(len(pages.corpus), 'page')} (Ctrl-C ends it)")
@@ -61,7 +58,7 @@ def build(
     from plat_envs.retrieval.corpus import Corpus, Source
     from plat_envs.retrieval.indexes import build_index
 
-    with _bad_input():
+    with bad_input():
         pages = Corpus(corpus)
         build_index(Source(corpus, out, encoder, device), pages, kind)
     print(f"{out}: {counted(len(pages), 'page')}, {encoder}")
@@ -75,9 +72,9 @@ def pages(
     seed: Annotated[int, typer.Option("--seed", min=0, help="As task.env.encyclopaedia.")] = 0,
 ) -> int:
     """Write generated pages as a corpus. The first 2,000 are those that generated questions ask for."""
-    from plat_envs.searchqa.page_file import write_pages
+    from plat_envs.searchqa.encyclopaedia import write_pages
 
-    with _bad_input():
+    with bad_input():
         write_pages(out, count, seed)
     print(f"{out}: {counted(count, 'page')}")
     return 0
@@ -86,11 +83,3 @@ def pages(
 GROUP = VerbGroup(
     "Serve a corpus to the task searchqa, and make one.", {"serve": serve, "build": build, "pages": pages}
 )
-
-
-@contextmanager
-def _bad_input() -> Iterator[None]:
-    try:
-        yield
-    except BadEnvironment as error:
-        raise SpecError(error.what, where=error.where, fix=error.fix) from error

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -16,22 +14,13 @@ from plat.cli.screen.output import tell
 from plat.cli.screen.table import fitted
 from plat.errors import SpecError
 from plat.plain_files import read_text
+from plat_rl.verbs import bad_input
 
 LevelOption = Annotated[
     str | None,
     typer.Option("--level", metavar="NAME", help="namespaces, landlock, remote, limits_only [the first]."),
 ]
 UrlOption = Annotated[str | None, typer.Option("--url", metavar="URL", help="A grader, for the level remote.")]
-
-
-@contextmanager
-def _bad_environment_as_spec_error() -> Iterator[None]:
-    from plat_envs.environment_errors import BadEnvironment
-
-    try:
-        yield
-    except BadEnvironment as error:
-        raise SpecError(error.what, where=error.where, fix=error.fix) from error
 
 
 @verb()
@@ -61,7 +50,7 @@ def run(
     source, text = _read(file), stdin or ""
     if input_file is not None:
         text = _read(input_file)
-    with _bad_environment_as_spec_error():
+    with bad_input():
         sandbox = Sandbox(level, Limits(cpu_seconds=seconds), url=url)
         outcome = sandbox.run(Program(source), [text])[0]
     if as_json:
@@ -88,7 +77,7 @@ def probe(url: UrlOption = None, as_json: JsonOption = False) -> int:
 
     names = [name for name in ORDER if name != "remote" or url is not None]
     problems: dict[str, str | None] = {}
-    with _bad_environment_as_spec_error():
+    with bad_input():
         for name in names:
             try:
                 problems[name] = problem_of(name, url)

@@ -14,7 +14,7 @@ from plat.cli.common import HomeOption, RunArgument, verb
 from plat.errors import RunError, SpecError
 from plat.store.run_directory.history import run_history
 from plat.store.run_directory.paths import RunPaths
-from plat_envs.stand_in.vocabulary import ANSWER, CELLS, END_ANSWER, END_THINK, THINK
+from plat_envs.stand_in import ANSWER, CELLS, END_ANSWER, END_THINK, THINK
 from plat_rl.metric_names import VAL_TRAJECTORIES
 
 

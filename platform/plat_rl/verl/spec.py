@@ -15,7 +15,7 @@ from plat.extras import require_extra
 from plat.processes.own_process import usable_cores
 from plat.trainer.api import Need, Outcome, RunIO, State
 from plat.trainer.resources import Resources
-from plat_envs.hub_cache import model_need
+from plat_envs.data import model_need
 from plat_rl.embedded.base_model.base_record import base_identity
 from plat_rl.embedded.spec import LEGACY, PolicyTrainer, task_identity
 from plat_rl.environments import as_need, environment_of, needs_of_task
@@ -23,6 +23,8 @@ from plat_rl.metric_names import VERL_METRICS
 from plat_rl.run_config import BaseConfig, ShapeConfig
 from plat_rl.validation import check_iteration, check_stand_in
 from plat_rl.verl.settings.models import (
+    CPUS_BESIDE,
+    CPUS_OF_A_WORKER,
     checkpoint_bytes,
     host_gigabytes,
     is_stand_in,
@@ -30,7 +32,6 @@ from plat_rl.verl.settings.models import (
     paper_model,
     workers,
 )
-from plat_rl.verl.settings.reservation import CPUS_BESIDE, CPUS_OF_A_WORKER
 from plat_rl.verl.settings.verl_config import VerlRunConfig
 from plat_rl.verl.settings.verl_overrides import rollout_engine
 
@@ -138,7 +139,7 @@ class VerlTrainer(PolicyTrainer):
         return super().preparation(config) if is_stand_in(config) else None
 
     def evaluate(self, config: VerlRunConfig, state: State, cache: Path, options: Mapping[str, Any]) -> dict[str, Any]:
-        from plat_rl.verl.rollouts.evaluation import evaluate_checkpoint
+        from plat_rl.verl.train import evaluate_checkpoint
 
         return evaluate_checkpoint(config, state, cache, options)
 

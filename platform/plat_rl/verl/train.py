@@ -13,6 +13,9 @@ two metrics are new.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from plat.errors import PlatError, RunError
+from plat.errors import CheckpointError, PlatError, RunError
 from plat.extras import require_extra
 from plat.trainer.api import Outcome, RunIO, State
 from plat_rl.environments import Sessions, facts_of_task
@@ -28,6 +31,7 @@ from plat_rl.loop import randomness
 from plat_rl.loop.bookkeeper import Bookkeeper
 from plat_rl.loop.prompt_selection import filter_batch, refill, update_plan
 from plat_rl.loop.randomness import (
+    EVALUATION,
     GRADIENT,
     PROBE,
     SCORING,
@@ -36,17 +40,54 @@ from plat_rl.loop.randomness import (
     UPDATING,
     FixedInstances,
     Key,
+    chosen_instances,
     probe_instances,
 )
 from plat_rl.loop.trainable import Measured
-from plat_rl.loop.trajectory_table import batch_metrics, instance_results
+from plat_rl.loop.trajectory_table import batch_metrics, evaluation_metrics, instance_results
 from plat_rl.rl.gradient_probe import gradient_metrics
-from plat_rl.verl.machines.running import running_trainer
-from plat_rl.verl.rollouts.evaluation import evaluate
+from plat_rl.verl.machines.private_cluster import running_trainer
 from plat_rl.verl.rollouts.play import Play, Played, chosen, joined
 from plat_rl.verl.rollouts.verl_cross_score import block_pairs, block_result, measure
-from plat_rl.verl.settings.models import ModelFiles, model_files
+from plat_rl.verl.settings.models import ModelFiles, model_files, workers
 from plat_rl.verl.settings.verl_config import VerlRunConfig
+
+# Evaluation on fixed instances by verl's rollout engine, and `plat eval` of a checkpoint.
+
+
+def evaluate(trainer: Any, config: VerlRunConfig, instances: FixedInstances) -> tuple[dict[str, float], Played]:
+    """Play each instance once at `eval.temperature`; return metrics (`evaluation_metrics`) and trajectories.
+
+    trainer   a `plat_rl.verl.update.trainer.Trainer` whose rollout has the policy's weights
+
+    Random numbers are a function of `eval.seed`, the split and the instance's number.
+    """
+    key = (EVALUATION, config.eval.seed, instances.split)
+    play = Play(instances.split, instances.seeds, 1, key, config.eval.temperature, config.task.turns)
+    batch = trainer.play(play, trainer.global_steps, "val")
+    return evaluation_metrics(batch), batch
+
+
+def evaluate_checkpoint(
+    config: VerlRunConfig, state: State, cache: Path, overrides: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return split, instances (their number), the metrics by name, and results of a checkpoint's policy (`plat eval`).
+
+    `overrides` are those of `chosen_instances`; results as in the embedded trainer. Starts verl's actor and rollout
+    with as many processes as wrote the checkpoint. Raises CheckpointError if `state` has no files.
+    """
+    require_extra("verl", "the trainer verl", "trainer")
+    instances = chosen_instances(config, overrides)
+    if state.files is None:
+        raise CheckpointError("a checkpoint of verl has files, and this one has none")
+    os.environ.setdefault("RAY_LOG_TO_DRIVER", "0")  # read when Ray is imported: keep workers' output from results
+    # Without critic and reference policy, with the same number of processes.
+    algorithm = replace(config.algorithm, advantage="grpo", kl_coef=0.0)
+    config = replace(config, algorithm=algorithm, verl=replace(config.verl, workers=workers(config)))
+    with running_trainer(config, model_files(config, cache)) as trainer:
+        trainer.load(state.files, 0)
+        metrics, batch = evaluate(trainer, config, instances)
+    return {"split": instances.split, "instances": len(instances), **metrics, "results": instance_results(batch)}
 
 
 def train(config: VerlRunConfig, io: RunIO) -> Outcome:

@@ -7,7 +7,7 @@ import pytest
 from plat.errors import SpecError
 from plat.spec.expansion.experiment import build_run, check_metric
 from plat_rl.metric_names import VERL_METRICS
-from plat_rl.verl.update.verl_metrics import ACTOR_METRICS, CRITIC_METRICS
+from plat_rl.verl.update.batches import ACTOR_METRICS, CRITIC_METRICS
 
 EMBEDDED = ("scale=smoke",)
 TOY = ("trainer=plat_toy:Toy",)

@@ -11,11 +11,11 @@ from scipy import stats
 
 from plat.errors import SpecError
 from plat_analysis.claims.checks import mean_delta_positive
-from plat_analysis.claims.claim_rows import RowEvidence, decide
+from plat_analysis.claims.decided import RowEvidence, decide_rows
 from plat_analysis.claims.engine import run_checks
 from plat_analysis.statistics.intervals import Estimate
-from plat_analysis.statistics.power import MOST, power, seeds_needed, spread_range
 from plat_analysis.statistics.replicates import Replicate, over_replicates
+from plat_analysis.statistics.significance import MOST, power, seeds_needed, spread_range
 
 SEEDS = [Replicate(None, seed) for seed in range(5)]
 
@@ -54,7 +54,7 @@ def row(mean, published=None, spread=2.0, seeds=5, wanted=None):
     ],
 )
 def test_verdicts(rows, status):
-    decision = decide({str(index): item for index, item in enumerate(rows)})
+    decision = decide_rows({str(index): item for index, item in enumerate(rows)})
     assert decision.status == status, decision.detail
     for index, item in enumerate(rows):
         assert f"{index} " in decision.detail, "every row is named"
@@ -62,13 +62,13 @@ def test_verdicts(rows, status):
 
 
 def test_missing_runs_are_named():
-    decision = decide({"PPO": RowEvidence(Estimate(wanted=3, note="sokoban: seed 1: failed:oom"))})
+    decision = decide_rows({"PPO": RowEvidence(Estimate(wanted=3, note="sokoban: seed 1: failed:oom"))})
     assert decision.status == "not_enough_data" and "failed:oom" in decision.detail
 
 
 def test_one_seed_asks_for_five_and_two_give_a_number():
-    assert "at least 5" in decide({"PPO": row(5, seeds=1)}).detail
-    detail = decide({"PPO": row(5, published=6.9, spread=4.0, seeds=2)}).detail
+    assert "at least 5" in decide_rows({"PPO": row(5, seeds=1)}).detail
+    detail = decide_rows({"PPO": row(5, published=6.9, spread=4.0, seeds=2)}).detail
     number = seeds_needed([(6.9, 4.0)], 0.025)
     assert (
         f"about {number} seeds would decide" in detail and "4.0 points" in detail and "effects of 6.9 points" in detail
@@ -77,7 +77,7 @@ def test_one_seed_asks_for_five_and_two_give_a_number():
 
 def test_seeds_that_were_judged_are_not_counted_again():
     """A claim that is judged at every number of seeds is falsely held more often than promised."""
-    judged = decide({"PPO": row(1, spread=10)}).detail
+    judged = decide_rows({"PPO": row(1, spread=10)}).detail
     assert "fresh seeds would decide, if judged once; the spread between seeds is " in judged
     few, many = (int(text) for text in re.search(r"from (\d+) to (\d+) may be needed", judged).groups())
     middle = int(re.search(r"about (\d+) fresh", judged)[1])
@@ -86,47 +86,47 @@ def test_seeds_that_were_judged_are_not_counted_again():
 
 def test_an_open_row_alone_asks_for_seeds():
     clear, refuted = row(10), row(0, published=16)
-    assert "would decide" not in decide({"PPO": clear, "GRPO": refuted}).detail
-    assert "would decide" in decide({"PPO": clear, "GRPO": row(1, spread=10)}).detail
+    assert "would decide" not in decide_rows({"PPO": clear, "GRPO": refuted}).detail
+    assert "would decide" in decide_rows({"PPO": clear, "GRPO": row(1, spread=10)}).detail
 
 
 def test_foreseen_looks_share_the_error():
     item = row(3.1, spread=2.2)  # p .017 by t
-    assert decide({"PPO": item}).status == "reproduced"
-    assert decide({"PPO": item}, looks=2).status == "undecided"
+    assert decide_rows({"PPO": item}).status == "reproduced"
+    assert decide_rows({"PPO": item}, looks=2).status == "undecided"
 
 
 def test_one_unit_of_five_on_the_other_side_is_no_verdict():
     def changes(*values):
         return {"PPO": RowEvidence(over_replicates(dict(zip(SEEDS, values, strict=True)), wanted=5))}
 
-    held, not_held = decide(changes(10, 12, 9, 11, 0.5)), decide(changes(10, 12, 9, 11, -0.5))
+    held, not_held = decide_rows(changes(10, 12, 9, 11, 0.5)), decide_rows(changes(10, 12, 9, 11, -0.5))
     assert (held.status, not_held.status) == ("reproduced", "undecided")
     assert "(t), .031 (sign flips)" in held.lines[1] and ".062 (sign flips)" in not_held.lines[1]
 
 
 def test_a_p_value_says_what_it_is_against_unless_that_is_zero():
     small, wrong = row(0, published=16), row(-30, published=-8)
-    for decision, size in ((decide({"PPO": small}), "+16.0"), (decide({"PPO": wrong}), "−8.0")):
+    for decision, size in ((decide_rows({"PPO": small}), "+16.0"), (decide_rows({"PPO": wrong}), "−8.0")):
         assert decision.status == "not_reproduced" and decision.lines[1].endswith(f"both against {size}")
     for item in (row(10), row(1, spread=10), row(-30)):
-        assert "against" not in decide({"PPO": item}).detail
+        assert "against" not in decide_rows({"PPO": item}).detail
 
 
 def test_two_builds_are_judged_as_strata_where_the_claim_says_so():
     values = {Replicate(build, seed): 3.0 + build + 0.1 * seed for build in range(2) for seed in range(5)}
-    fixed = decide({"PPO": RowEvidence(over_replicates(values, builds="fixed", wanted=10))})
+    fixed = decide_rows({"PPO": RowEvidence(over_replicates(values, builds="fixed", wanted=10))})
     assert fixed.status == "reproduced" and "about these 2 builds of the base model, over seeds" in fixed.lines
-    two = decide({"PPO": RowEvidence(over_replicates(values, wanted=10))})
+    two = decide_rows({"PPO": RowEvidence(over_replicates(values, wanted=10))})
     assert two.status == "not_enough_data" and "about such builds of the base model" in two.lines
     assert "builds would decide" in two.detail
     three = values | {Replicate(2, seed): 3.0 + 0.1 * seed for seed in range(5)}
-    such = decide({"PPO": RowEvidence(over_replicates(three, wanted=15))})
+    such = decide_rows({"PPO": RowEvidence(over_replicates(three, wanted=15))})
     assert such.status == "not_enough_data" and "about such builds of the base model" in such.lines
 
 
 def test_every_row_has_a_line_of_its_own():
-    decision = decide({"PPO": row(1, spread=10), "GRPO": row(2, spread=10)})
+    decision = decide_rows({"PPO": row(1, spread=10), "GRPO": row(2, spread=10)})
     assert [line.split()[0] for line in decision.lines[:4]] == ["not", "PPO", "GRPO", "over"]
     assert decision.lines[0] == "not shown either way in 2 of 2" and "seeds would decide" in decision.lines[4]
     assert decision.lines[3] == "over seeds"
@@ -135,8 +135,8 @@ def test_every_row_has_a_line_of_its_own():
 
 def test_the_spread_of_equal_runs_is_not_said_to_be_observed():
     equal = over_replicates(dict.fromkeys(SEEDS, 1.0), rounding=5.1, wanted=5)
-    assert "between seeds is 5.1 points (the least that the rounding" in decide({"PPO": RowEvidence(equal)}).detail
-    assert "rounding" not in decide({"PPO": row(1, spread=10)}).detail
+    assert "between seeds is 5.1 points (the least that the rounding" in decide_rows({"PPO": RowEvidence(equal)}).detail
+    assert "rounding" not in decide_rows({"PPO": row(1, spread=10)}).detail
 
 
 def test_a_restricted_matrix_is_named_in_the_verdict(make_experiment, make_frames):
@@ -155,7 +155,8 @@ def test_power_equals_a_simulation(seeds, size, spread):
     """By the decisions themselves, which take both Student's t and the sign flips."""
     rng = np.random.default_rng(0)
     held = [
-        "reproduced" == decide({"PPO": RowEvidence(over_replicates(dict(enumerated(values)), wanted=seeds))}).status
+        "reproduced"
+        == decide_rows({"PPO": RowEvidence(over_replicates(dict(enumerated(values)), wanted=seeds))}).status
         for values in rng.normal(size, spread, (600, seeds))
     ]
     assert power(seeds, size, spread, 0.025) == pytest.approx(np.mean(held), abs=0.05)

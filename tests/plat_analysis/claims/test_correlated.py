@@ -14,7 +14,7 @@ import pytest
 from plat.errors import SpecError
 from plat.spec.expansion.experiment import load_experiment
 from plat_analysis.claims.correlated import correlated
-from plat_analysis.contrasts.sweep_settings import OverSettings, covariates
+from plat_analysis.contrasts.setting_correlations import OverSettings, covariates
 from plat_analysis.data.results import Results
 from plat_analysis.figures.correlations import build
 from plat_analysis.figures.style import images

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from plat_analysis.claims import decided
-from plat_analysis.claims.claim_rows import RowEvidence
-from plat_analysis.claims.equivalence import decide_small, mean_delta_small, row_tests
+from plat_analysis.claims.checks import decide_small, mean_delta_small, row_tests
+from plat_analysis.claims.decided import RowEvidence
 from plat_analysis.statistics.replicates import Replicate, over_replicates
 
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from plat.errors import SpecError
-from plat_analysis.claims.interaction import delta_larger
+from plat_analysis.claims.checks import delta_larger
 
 ROWS = ("PPO", "GRPO")
 

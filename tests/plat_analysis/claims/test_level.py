@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from plat.errors import SpecError
-from plat_analysis.claims.level import level
+from plat_analysis.claims.checks import level
 
 
 def planted(make_experiment, make_frames, means, seeds=6, holes=()):

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from plat.errors import SpecError
-from plat_analysis.claims.trend_over_measures import trend_over_measures
+from plat_analysis.claims.trend import trend_over_measures
 from plat_analysis.plugins.entry_checking import check_entries
 
 MEASURES = {f"Q{k}": f"grad/q{k}/task" for k in (1, 2, 3, 4)}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from plat.errors import SpecError
-from plat_analysis.figures.measure_lines import build
+from plat_analysis.figures.changes import build_lines
 from plat_analysis.figures.style import images
 
 PRINTED = {"rows": {"sokoban": {"none": 12.9, "top_p": 28.9}, "frozenlake": {"none": 67.0}}}
@@ -20,7 +20,7 @@ def drawn(make_experiment, make_frames):
     experiment = make_experiment(rows=["PPO"], tasks=["sokoban", "frozenlake"], seeds=range(4))
     experiment = replace(experiment, source="Figure 9", paper_data={"tables": {"figure9": PRINTED}})
     frames = make_frames(experiment, holes={experiment.runs[0].id: "failed:oom"})
-    (figure,) = build(frames, experiment, columns="task", rows="variant", measure=MEASURE)
+    (figure,) = build_lines(frames, experiment, columns="task", rows="variant", measure=MEASURE)
     return experiment, frames, figure
 
 
@@ -57,4 +57,4 @@ def test_the_paper_is_drawn_where_it_prints_something(drawn):
 def test_a_side_without_runs_is_refused(make_experiment, make_frames):
     experiment = make_experiment(rows=["PPO"], tasks=["sokoban"])
     with pytest.raises(SpecError, match="has no value 'top_q'"):
-        build(make_frames(experiment), experiment, columns="task", treatment="top_q")
+        build_lines(make_frames(experiment), experiment, columns="task", treatment="top_q")

@@ -9,7 +9,7 @@ import pytest
 from plat.errors import SpecError
 from plat.spec.expansion.experiment import Experiment, load_experiment
 from plat_analysis.claims import check_claims
-from plat_analysis.plugins.narrowed import narrowing
+from plat_analysis.plugins.command_line import narrowing
 from plat_analysis.report.build import build_report
 from plat_analysis.report.report import Provenance
 

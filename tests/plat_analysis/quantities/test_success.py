@@ -9,8 +9,8 @@ import pytest
 from plat_analysis.artifact import Table
 from plat_analysis.data.results import Results
 from plat_analysis.figures import learning_curves
+from plat_analysis.report.report import runs_table
 from plat_analysis.tables import peak_success
-from plat_analysis.tables.runs_table import runs_table
 from plat_ragen2.regimes import collapse
 
 

@@ -16,8 +16,8 @@ from plat_analysis.data.results import Results
 from plat_analysis.reference import reference_runs as reference_runs
 from plat_analysis.reference.reference_cells import Count, ReferenceCells, more_than_chance
 from plat_analysis.reference.reference_runs import Reference
-from plat_analysis.report import latex, render
-from plat_analysis.statistics.prediction import prediction_interval
+from plat_analysis.report import render
+from plat_analysis.statistics.replicates import prediction_interval
 from plat_analysis.tables import peak_success
 from plat_ragen2.regimes import collapse
 
@@ -212,7 +212,7 @@ def test_the_table_shows_the_range_and_marks_what_lies_outside(make, make_frames
     assert table.values["peak_success/reference/peaks_outside"] == 1
     record = next(line for line in table.records if (line["row"], line["quantity"]) == ("PPO", "peak"))
     assert record["reference_low"] < record["reference"] < record["reference_high"] and record["reference_runs"] == 8
-    assert "<sup>x</sup>" in render.markdown(table) and "$^{x}$" in latex.latex(table)
+    assert "<sup>x</sup>" in render.markdown(table) and "$^{x}$" in render.latex(table)
 
 
 def test_too_few_runs_are_said_in_the_cell_and_explained_once(make, make_frames, tmp_path, monkeypatch):

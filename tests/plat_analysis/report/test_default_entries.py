@@ -10,7 +10,7 @@ import pytest
 from plat.spec.expansion.experiment import load_experiment
 from plat.store.mlflow.frames import Frames
 from plat_analysis.data.results import Results
-from plat_analysis.report.default_entries import entries_of
+from plat_analysis.report.build import entries_of
 
 FILE = """
 title: x

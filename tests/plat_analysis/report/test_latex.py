@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plat_analysis.artifact import Cell, Column, Note, Row, Table
-from plat_analysis.report import latex
+from plat_analysis.report import render
 from plat_analysis.tables import peak_success
 
 DOCUMENT = r"""\documentclass{article}
@@ -31,7 +31,7 @@ def table(make_experiment, make_frames):
 
 
 def test_latex_is_structurally_sound(table):
-    text = latex.latex(table)
+    text = render.latex(table)
     assert text.count("{") - text.count(r"\{") == text.count("}") - text.count(r"\}")
     for environment in ("table*", "tabular"):
         assert text.count(rf"\begin{{{environment}}}") == text.count(rf"\end{{{environment}}}") == 1
@@ -50,17 +50,17 @@ def test_latex_is_structurally_sound(table):
 
 @given(st.text(alphabet=st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), max_size=40))
 def test_latex_escapes_everything_special(text):
-    escaped = latex.escape(text)
+    escaped = render.escape(text)
     bare = re.sub(r"\\[&%$#_{}]|\\[a-z]+(\{\})?|\\text[a-z]+\{\}", "", escaped)
     assert not re.search(r"[&%#_~^]", bare)
 
 
 def test_two_hyphens_stay_two():
-    assert latex.escape("--home — here") == r"-{}-home \textemdash{} here"
+    assert render.escape("--home — here") == r"-{}-home \textemdash{} here"
 
 
 def test_accents_and_greek_letters_are_kept_and_others_are_not():
-    assert latex.escape("é e\u0301 α 中 ą") == r"é é $\alpha$ ? ?"
+    assert render.escape("é e\u0301 α 中 ą") == r"é é $\alpha$ ? ?"
 
 
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="needs pdflatex (Debian: texlive-latex-recommended)")
@@ -74,7 +74,7 @@ def test_pdflatex_makes_a_page(table, tmp_path):
         caption=HOSTILE,
         notes=[Note(HOSTILE, "a")],
     )
-    text = DOCUMENT % (latex.latex(table) + latex.latex(everything))
+    text = DOCUMENT % (render.latex(table) + render.latex(everything))
     (tmp_path / "table.tex").write_text(text, encoding="utf-8")
     made = subprocess.run(
         ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "table.tex"], cwd=tmp_path, capture_output=True

@@ -12,7 +12,7 @@ from xml.etree.ElementTree import Element
 import pytest
 
 from plat_analysis.claims.reference import Earlier
-from plat_analysis.plugins.failure import Failure
+from plat_analysis.plugins.builders import Failure
 from plat_analysis.report.build import build_report
 from plat_analysis.report.report_files import joint_files, report_files
 

@@ -9,15 +9,13 @@ from dataclasses import replace
 import pytest
 
 from plat_analysis.artifact import Table, record
-from plat_analysis.claims.claim_rows import RowEvidence, decide
-from plat_analysis.claims.decided import RowTests
+from plat_analysis.claims.checks import decide_small
+from plat_analysis.claims.decided import RowEvidence, RowTests, decide_rows
 from plat_analysis.claims.decided import decide as decide_tests
 from plat_analysis.claims.engine import Verdict
-from plat_analysis.claims.equivalence import decide_small
-from plat_analysis.plugins.failure import Failure
+from plat_analysis.plugins.builders import Failure
 from plat_analysis.report.build import build_report
-from plat_analysis.report.estimates import estimates_of, estimates_table
-from plat_analysis.report.recorded_report import recorded
+from plat_analysis.report.recorded_report import estimates_of, estimates_table, recorded
 from plat_analysis.statistics.intervals import Estimate
 
 REPORT = [
@@ -145,10 +143,10 @@ def row(value, error):
 
 def test_the_line_that_decides_is_that_of_the_verdict():
     above, below, wide = row(10.0, 0.5), row(-10.0, 0.5), row(0.5, 9.0)
-    assert decide({"a": above, "b": above}).deciding == "above zero in 2 of 2"
-    against = decide({"a": above, "b": below})
+    assert decide_rows({"a": above, "b": above}).deciding == "above zero in 2 of 2"
+    against = decide_rows({"a": above, "b": below})
     assert against.status == "not_reproduced" and against.deciding.startswith("below zero in 1 of 2: b −10.0")
-    assert decide({"a": wide}).deciding.startswith("not shown either way in 1 of 1: a +0.5")
+    assert decide_rows({"a": wide}).deciding.startswith("not shown either way in 1 of 1: a +0.5")
     small = decide_small({"a": above, "b": row(0.5, 0.5)})
     assert (small.status, small.deciding[:22]) == ("not_reproduced", "beyond ±5 points: a +1")
     tests = {"a": RowTests(0.5, 0.5, "a: flat"), "b": RowTests(0.99, 0.001, "b: rises")}

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from plat_analysis.artifact import Cell, Column, Row, Table, number, short_interval
-from plat_analysis.report import latex, render, terminal
+from plat_analysis.report import render, terminal
 from plat_analysis.statistics.intervals import Estimate
 from plat_analysis.tables import peak_success
 
@@ -93,7 +93,7 @@ def test_numbers_are_written_as_people_read_them():
 
 def test_marks_reach_every_format():
     table = Table("t", "T", [Column("x")], [Row((Cell("1", mark="a"),))])
-    assert "1<sup>a</sup>" in render.markdown(table) and "1$^{a}$" in latex.latex(table)
+    assert "1<sup>a</sup>" in render.markdown(table) and "1$^{a}$" in render.latex(table)
     console = Console(width=80, record=True, file=io.StringIO())
     terminal.print_table(console, table)
     assert "1ᵃ" in console.export_text()

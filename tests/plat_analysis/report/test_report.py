@@ -17,7 +17,7 @@ from rich.console import Console
 from plat.errors import HomeError, SpecError
 from plat_analysis.artifact import Figure
 from plat_analysis.claims.engine import Verdict, check_claims
-from plat_analysis.plugins import builder_registry
+from plat_analysis.plugins import builders
 from plat_analysis.report.build import build_report
 from plat_analysis.report.page import page as html_page
 from plat_analysis.report.report import Provenance
@@ -188,11 +188,9 @@ def test_one_artifact_that_fails_leaves_the_others(table_only, make_frames, monk
     def broken_figure(frames, experiment):
         return [Figure("pic", "a picture", draw=lambda: 1 / 0, points=[{"x": 1}])]
 
-    real = builder_registry.find
-    builders = {"broken": broken_builder, "undrawable": broken_figure}
-    monkeypatch.setattr(
-        builder_registry, "find", lambda group, name, where: builders.get(name) or real(group, name, where)
-    )
+    real = builders.find
+    broken = {"broken": broken_builder, "undrawable": broken_figure}
+    monkeypatch.setattr(builders, "find", lambda group, name, where: broken.get(name) or real(group, name, where))
     entries = [{"builder": "broken"}, {"builder": "undrawable"}, *REPORT[:1]]
     experiment = replace(table_only, report=entries, claims=[{"id": "bad", "check": "broken"}, *CLAIMS])
     report = build_report(make_frames(experiment), experiment)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from plat_analysis.claims.claim_rows import RowEvidence, decide
-from plat_analysis.claims.decided import LEVEL
+from plat_analysis.claims.decided import LEVEL, RowEvidence, decide_rows
 from plat_analysis.claims.engine import Verdict
 from plat_analysis.report.verdicts import summary, together
 from plat_analysis.statistics.replicates import Replicate, over_replicates
@@ -38,7 +37,7 @@ def test_claims_of_which_none_is_true_seldom_stand():
         for row in range(2):
             values = {Replicate(None, seed): float(x) for seed, x in enumerate(rng.normal(0, 3, 6))}
             rows[str(row)] = RowEvidence(over_replicates(values, wanted=6))
-        decision = decide(rows)
+        decision = decide_rows(rows)
         held = decision.status in ("reproduced", "partial")  # a true null may be called too small for 5 points
         return Verdict(decision.status, id=str(index), p=decision.p if held else 1.0)
 

@@ -10,8 +10,15 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from plat_analysis.statistics import correlation
-from plat_analysis.statistics.correlation import between, other_builds, over_runs, partial, within
-from plat_analysis.statistics.permutations import column_orders, orders
+from plat_analysis.statistics.correlation import (
+    between,
+    column_orders,
+    orders,
+    other_builds,
+    over_runs,
+    partial,
+    within,
+)
 
 SHAPE = (7, 2, 3)
 values = arrays(np.float64, SHAPE, elements=st.integers(-20, 20).map(float))

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from plat_analysis.statistics import correlation, leads
-from plat_analysis.statistics.families import holm, shared_spread, starred
 from plat_analysis.statistics.replicates import Replicate, over_replicates
+from plat_analysis.statistics.significance import holm, shared_spread, starred
 
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 TABLES = 200

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plat_analysis.statistics.prediction import MIN_RUNS, chance_of_as_many, prediction_interval, too_few
+from plat_analysis.statistics.replicates import MIN_RUNS, chance_of_as_many, prediction_interval, too_few
 
 TRIALS = 5_000
 

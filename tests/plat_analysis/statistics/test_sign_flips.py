@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from plat_analysis.statistics.replicates import Replicate, over_replicates
-from plat_analysis.statistics.sign_flips import EXACT, shown_above, shown_below, sign_flip_p
+from plat_analysis.statistics.significance import EXACT, shown_above, shown_below, sign_flip_p
 
 
 def of(values, builds=1):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from plat_analysis.statistics.replicates import Replicate, over_replicates
-from plat_analysis.statistics.trend_test import falling, rising_p, slopes, trend_p
+from plat_analysis.statistics.significance import falling, rising_p, slopes, trend_p
 
 
 def by_counting(blocks):

@@ -13,7 +13,7 @@ from plat.errors import SpecError
 from plat_analysis.artifact import DASH
 from plat_analysis.contrasts.comparison import Comparison
 from plat_analysis.data.results import Results
-from plat_analysis.quantities.success import peak_score
+from plat_analysis.quantities.quantity import peak_score
 from plat_analysis.report import render
 from plat_analysis.statistics.intervals import Estimate, newcombe_paired, t_interval
 from plat_analysis.tables import peak_success

@@ -6,7 +6,7 @@ import pytest
 from scipy.stats import ttest_ind
 
 from plat.store.coordination.live_sweeps import Trial, Winner
-from plat_analysis.tables.trials import optimism, trials_table, winners_table
+from plat_analysis.figures.trials import optimism, trials_table, winners_table
 
 SEARCHED, FRESH = (0.62, 0.7, 0.66), (0.51, 0.6, 0.58, 0.4)
 

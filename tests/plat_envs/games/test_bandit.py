@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 from plat_envs.api import make_environment
-from plat_envs.policies import fixed_instances, successes
-from plat_envs.stand_in.scripted import POLICIES
+from plat_envs.policies import POLICIES, fixed_instances, successes
 
 
 def pull(environment, arm):

@@ -10,7 +10,7 @@ import pytest
 from plat_envs.api import make_environment
 from plat_envs.environment_errors import BadEnvironment
 from plat_envs.games.sokoban import Puzzle, SokobanConfig, puzzle
-from plat_envs.games.sokoban_solver import backward_distances
+from plat_envs.games.ways import backward_distances
 
 STEPS = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
 

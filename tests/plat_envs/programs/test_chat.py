@@ -9,18 +9,16 @@ from itertools import combinations
 
 import pytest
 
-from plat_envs.api import configure, find_environment, make_environment
-from plat_envs.capabilities import LEVELS
+from plat_envs.api import LEVELS, configure, find_environment, make_environment
 from plat_envs.environment_errors import BadEnvironment
 from plat_envs.instances import SPLITS, evaluation_seeds
-from plat_envs.policies import fixed_instances, main
-from plat_envs.programs import grader
+from plat_envs.policies import POLICIES, fixed_instances, main, response
+from plat_envs.programs import chat
 from plat_envs.programs.generated import FAMILIES
 from plat_envs.programs.problem import Problem, best_constant
 from plat_envs.sandbox import levels
 from plat_envs.sandbox.program import Call, Test
 from plat_envs.sandbox.sandbox import Sandbox
-from plat_envs.stand_in.scripted import POLICIES, response
 
 DOUBLE = Problem("double", "Print the double.", None, None, tuple(Test(str(n), str(2 * n)) for n in (1, 2, 2, 5)))
 PLUS = Problem("plus", "Add.", "plus", None, (Call([1, 2], 3), Call([2, 2], 4)))
@@ -175,7 +173,7 @@ def test_programs_that_wait_are_graded_together(monkeypatch):
         return [program.source for program, _ in jobs]
 
     monkeypatch.setattr(Sandbox, "grade_all", grade_all)
-    own = grader.Grader(None, None, configure(find_environment("deepcoder"), {}).limits)
+    own = chat.Grader(None, None, configure(find_environment("deepcoder"), {}).limits)
     with ThreadPoolExecutor(8) as threads:
         results = [threads.submit(own.grade, DOUBLE.program(str(n)), DOUBLE.hidden) for n in range(8)]
         while len(own._waiting) < 7:
@@ -186,7 +184,7 @@ def test_programs_that_wait_are_graded_together(monkeypatch):
 
 
 def test_an_error_of_the_sandbox_reaches_all_who_wait_and_the_next_is_graded(monkeypatch):
-    own = grader.Grader(None, None, configure(find_environment("deepcoder"), {}).limits)
+    own = chat.Grader(None, None, configure(find_environment("deepcoder"), {}).limits)
     with monkeypatch.context() as patched:
         patched.setattr(Sandbox, "grade_all", lambda self, jobs: (_ for _ in ()).throw(BadEnvironment("no box")))
         with pytest.raises(BadEnvironment, match="no box"):

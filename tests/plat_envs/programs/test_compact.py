@@ -7,10 +7,9 @@ import pytest
 from plat_envs.api import make_environment
 from plat_envs.environment_errors import BadEnvironment
 from plat_envs.instances import SPLITS
-from plat_envs.policies import fixed_instances
+from plat_envs.policies import POLICIES, fixed_instances, response
 from plat_envs.programs.compact import DEPTH_ONE, PROGRAMS, SHOWN, TESTS, ground, small_problem, value
 from plat_envs.programs.problem import DeepCoderConfig
-from plat_envs.stand_in.scripted import POLICIES, response
 
 
 def hand_in(environment, program):

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from plat_envs.programs.families.forms import KINDS
+from plat_envs.programs.families.values import KINDS
 from plat_envs.programs.generated import FAMILIES, HIDDEN, LARGEST_CONSTANT, make_problem, value_of
 from plat_envs.programs.problem import best_constant
 from plat_envs.sandbox import levels

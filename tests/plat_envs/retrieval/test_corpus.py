@@ -13,10 +13,8 @@ import pytest
 
 from plat_envs.environment_errors import BadEnvironment
 from plat_envs.retrieval import corpus as corpus_module
-from plat_envs.retrieval.corpus import SUFFIX, Corpus
-from plat_envs.retrieval.file_hash import file_hash, written
-from plat_envs.searchqa.encyclopaedia import encyclopaedia
-from plat_envs.searchqa.page_file import write_pages
+from plat_envs.retrieval.corpus import SUFFIX, Corpus, file_hash, written
+from plat_envs.searchqa.encyclopaedia import encyclopaedia, write_pages
 
 PAGES = [{"id": str(n), "contents": f'"Title {n}"\n' + "käse 🧀 " * (n % 5)} for n in range(300)]
 
@@ -126,7 +124,7 @@ def test_leftovers_of_a_killed_writer_are_removed(tmp_path):
     out = tmp_path / "pages.jsonl"
     code = (
         "import os, pathlib, signal, sys\n"
-        "from plat_envs.retrieval.file_hash import written\n"
+        "from plat_envs.retrieval.corpus import written\n"
         "blocks = [written(pathlib.Path(name)) for name in sys.argv[1:]]\n"
         "for block in blocks:\n"
         "    block.__enter__().write(b'part')\n"

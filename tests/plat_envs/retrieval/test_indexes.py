@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 from benchmarks.tiny_encoder import tiny_encoder
 
-from plat_envs.engines import postings
+from plat_envs import lucene
 from plat_envs.environment_errors import BadEnvironment
-from plat_envs.retrieval import vector_index
+from plat_envs.retrieval import indexes
 from plat_envs.retrieval.corpus import Corpus, Source
-from plat_envs.retrieval.indexes import build_index, open_finder
-from plat_envs.retrieval.vector_index import PASSAGE, QUERY, Encoder
-from plat_envs.searchqa.page_file import write_pages
+from plat_envs.retrieval.indexes import PASSAGE, QUERY, Encoder, build_index, open_finder
+from plat_envs.searchqa.encyclopaedia import write_pages
 
 QUERIES = ["the capital of a country", "a painter who was born in 1901", "bridges", "trains leave every hour", ""]
 
@@ -35,7 +34,7 @@ def vectors(tmp_path_factory):
 def test_words_are_ranked_as_the_engine_ranks_them(words_source):
     corpus = Corpus(words_source.corpus)
     finder = open_finder(words_source, corpus)
-    oracle = postings.build((f"{n:04}", text) for n, text in enumerate(corpus.texts()))
+    oracle = lucene.build((f"{n:04}", text) for n, text in enumerate(corpus.texts()))
     expected = [[(int(name), score) for name, score in oracle.search(query, 7)] for query in QUERIES]
     assert finder.find(QUERIES, 7) == expected and len(expected[0]) == 7 and expected[4] == []
 
@@ -189,10 +188,10 @@ def test_nothing_is_left_of_an_index_that_cannot_be_built(vectors, words_source,
     with pytest.raises(BadEnvironment, match="kind is 'ivf'"):
         build_index(source, corpus, "ivf")
     (tmp_path / "out").mkdir()
-    monkeypatch.setattr(vector_index, "PASSAGE", None)
+    monkeypatch.setattr(indexes, "PASSAGE", None)
     with pytest.raises(TypeError):
         build_index(source, corpus)
-    monkeypatch.setattr("plat_envs.retrieval.word_index.MOST", 10)
+    monkeypatch.setattr("plat_envs.retrieval.indexes.MOST", 10)
     with pytest.raises(BadEnvironment, match="at most 10 pages"):
         build_index(replace(words_source, index=tmp_path / "out" / "new.index"), Corpus(words_source.corpus))
     assert not list((tmp_path / "out").iterdir())

@@ -16,7 +16,7 @@ from plat_envs.retrieval.corpus import Corpus
 from plat_envs.retrieval.indexes import open_finder
 from plat_envs.retrieval.requests import MOST_PAGES, MOST_QUERIES, read_request
 from plat_envs.retrieval.server import Batcher, Server
-from plat_envs.searchqa.client import ask
+from plat_envs.searchqa.retrieval import ask
 
 QUERIES = ["the capital of a country", "bridges", "a painter"]
 

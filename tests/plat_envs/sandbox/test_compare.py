@@ -7,7 +7,7 @@ import json
 import pytest
 
 from plat_envs.environment_errors import BadEnvironment
-from plat_envs.sandbox.compare import same_output, same_value
+from plat_envs.sandbox.sandbox import same_output, same_value
 
 
 @pytest.mark.parametrize(

@@ -183,7 +183,7 @@ def test_the_probe_finds_what_limits_alone_allow():
 def test_a_level_that_lets_a_hostile_program_through_is_refused(monkeypatch):
     monkeypatch.setattr(levels, "problem_of", levels.problem_of.__wrapped__)
     monkeypatch.setitem(box.COMMANDS, "namespaces", commands.direct)
-    monkeypatch.setattr("plat_envs.sandbox.inside.landlock.restrict", lambda *_: None)
+    monkeypatch.setattr("plat_envs.sandbox.inside.confinement.restrict_files", lambda *_: None)
     monkeypatch.setattr(levels, "open_box", lambda level, limits, url=None: Box("limits_only", limits))
     with pytest.raises(BadEnvironment, match="a hostile program read a file of this machine and"):
         levels.choose("namespaces")

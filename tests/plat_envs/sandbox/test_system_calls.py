@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from plat_envs.sandbox.inside import seccomp
-from plat_envs.sandbox.inside.system_calls import ALWAYS, AUDIT_ARCH_X86_64, CHECKED, IN_OWN_FOLDER
+from plat_envs.sandbox.inside import confinement
+from plat_envs.sandbox.inside.confinement import ALWAYS, AUDIT_ARCH_X86_64, CHECKED, IN_OWN_FOLDER
 
 HEADERS = ("/usr/include/x86_64-linux-gnu/asm/unistd_64.h", "/usr/include/asm/unistd_64.h")
 ALL = {**ALWAYS, **IN_OWN_FOLDER, **CHECKED}
 PID = 77
-REFUSED = seccomp.ERROR | errno.EPERM
+REFUSED = confinement.ERROR | errno.EPERM
 
 
 def test_the_numbers_are_those_of_the_system():
@@ -34,21 +34,21 @@ def answer(number: int, *arguments: int, own_folder: bool = True, architecture: 
     """What the filter answers to a call, worked out by a small interpreter of classic BPF."""
     words = [argument & (1 << 64) - 1 for argument in (*arguments, *[0] * (6 - len(arguments)))]
     data = struct.pack("=iIQ6Q", number, architecture, 0, *words)
-    program = list(struct.iter_unpack("=HBBI", seccomp.build_filter(PID, own_folder)))
+    program = list(struct.iter_unpack("=HBBI", confinement.build_filter(PID, own_folder)))
     word = position = 0
     while True:
         code, if_true, if_false, value = program[position]
         position += 1
-        if code == seccomp.LOAD:
+        if code == confinement.LOAD:
             (word,) = struct.unpack_from("=I", data, value)
-        elif code == seccomp.AND:
+        elif code == confinement.AND:
             word &= value
-        elif code == seccomp.EQUAL:
+        elif code == confinement.EQUAL:
             position += if_true if word == value else if_false
-        elif code == seccomp.AT_LEAST:
+        elif code == confinement.AT_LEAST:
             position += if_true if word >= value else if_false
         else:
-            assert code == seccomp.RETURN
+            assert code == confinement.RETURN
             return int(value)
 
 
@@ -57,7 +57,7 @@ def test_what_is_listed_is_allowed_and_everything_else_refused():
         if number in CHECKED.values():
             continue
         allowed = number in ALWAYS.values() or number in IN_OWN_FOLDER.values()
-        assert answer(number) == (seccomp.ALLOW if allowed else REFUSED), number
+        assert answer(number) == (confinement.ALLOW if allowed else REFUSED), number
         if number in IN_OWN_FOLDER.values():
             assert answer(number, own_folder=False) == REFUSED
 
@@ -93,13 +93,13 @@ def test_what_is_listed_is_allowed_and_everything_else_refused():
     ],
 )
 def test_calls_whose_arguments_decide(name, arguments, allowed):
-    assert (answer(CHECKED[name], *arguments) == seccomp.ALLOW) is allowed
+    assert (answer(CHECKED[name], *arguments) == confinement.ALLOW) is allowed
 
 
 def test_clone3_is_unknown_so_that_libc_falls_back():
-    assert answer(CHECKED["clone3"]) == seccomp.ERROR | errno.ENOSYS
+    assert answer(CHECKED["clone3"]) == confinement.ERROR | errno.ENOSYS
 
 
 def test_other_interfaces_end_the_process():
-    assert answer(ALWAYS["read"], architecture=0x40000003) == seccomp.KILL
-    assert answer(ALWAYS["read"] | 0x40000000) == seccomp.KILL
+    assert answer(ALWAYS["read"], architecture=0x40000003) == confinement.KILL
+    assert answer(ALWAYS["read"] | 0x40000000) == confinement.KILL

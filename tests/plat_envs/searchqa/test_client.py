@@ -15,14 +15,13 @@ import pytest
 
 from plat_envs.api import configure, find_environment, make_environment
 from plat_envs.environment_errors import BadEnvironment, ServiceError
+from plat_envs.policies import response
 from plat_envs.retrieval.corpus import Corpus, Source
 from plat_envs.retrieval.indexes import build_index
-from plat_envs.searchqa.client import ServerSearch
 from plat_envs.searchqa.config import SearchQAConfig
-from plat_envs.searchqa.needs import needs
-from plat_envs.searchqa.page_file import write_pages
-from plat_envs.searchqa.retrieval import retriever
-from plat_envs.stand_in.scripted import response
+from plat_envs.searchqa.encyclopaedia import write_pages
+from plat_envs.searchqa.retrieval import ServerSearch, retriever
+from plat_envs.searchqa.spec import needs
 
 PAGE = {"document": {"contents": '"A"\na'}, "score": 1}
 

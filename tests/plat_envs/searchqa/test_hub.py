@@ -7,7 +7,7 @@ import pytest
 from plat_envs.api import make_environment
 from plat_envs.data import rows_of
 from plat_envs.environment_errors import BadEnvironment
-from plat_envs.searchqa import hotpotqa
+from plat_envs.searchqa import questions
 
 
 @pytest.fixture
@@ -24,10 +24,10 @@ def asked(monkeypatch):
         return datasets.Dataset.from_list([{"question": f"{split} {n}?", "answer": f"{n}"} for n in range(40)])
 
     monkeypatch.setattr(datasets, "load_dataset", load)
-    for cached in (rows_of, hotpotqa._pool):
+    for cached in (rows_of, questions._pool):
         cached.cache_clear()
     yield calls
-    for cached in (rows_of, hotpotqa._pool):
+    for cached in (rows_of, questions._pool):
         cached.cache_clear()
 
 

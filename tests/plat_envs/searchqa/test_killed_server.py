@@ -13,8 +13,8 @@ import pytest
 
 from plat_envs.retrieval.corpus import Corpus
 from plat_envs.retrieval.indexes import open_finder
-from plat_envs.searchqa.client import ServerSearch
 from plat_envs.searchqa.config import SearchQAConfig
+from plat_envs.searchqa.retrieval import ServerSearch
 
 QUERIES = 600
 

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from plat_envs.api import configure, find_environment
-from plat_envs.searchqa.server_call import Reply
+from plat_envs.searchqa.retrieval import Reply
 
 
 def needs(**options):
@@ -54,7 +54,7 @@ def test_a_server_that_is_away_and_files_that_are_missing(tmp_path):
 )
 def test_a_server_that_names_no_index(monkeypatch, body, absent):
     """No index is advised, and none is the one that is asked for."""
-    monkeypatch.setattr("plat_envs.searchqa.needs.ask", lambda *arguments: Reply(200, body))
+    monkeypatch.setattr("plat_envs.searchqa.spec.ask", lambda *arguments: Reply(200, body))
     (need,) = needs(server="http://127.0.0.1:1")
     assert (need.what, need.absent) == ("a retrieval server at http://127.0.0.1:1", absent)
     (need,) = needs(server="http://127.0.0.1:1", index="f" * 64)

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from plat_envs.searchqa.scoring import exact_match, f1, normal
+from plat_envs.searchqa.chat import exact_match, f1, normal
 
 WORDS = [
     "the",

@@ -9,8 +9,8 @@ import pytest
 
 from plat_envs.api import configure, find_environment, make_environment
 from plat_envs.environment_errors import BadEnvironment
+from plat_envs.searchqa.compact import RELATIONS as SMALL_RELATIONS
 from plat_envs.searchqa.encyclopaedia import COUNTS, NUMBERS, RELATIONS, encyclopaedia
-from plat_envs.searchqa.small_world import RELATIONS as SMALL_RELATIONS
 
 
 def answer(environment, text):
@@ -216,7 +216,7 @@ def test_real_questions_have_no_scripted_look_ahead(real):
 
 
 def test_policies_order_in_the_chat_rendering_too():
-    from plat_envs.stand_in.scripted import POLICIES, response
+    from plat_envs.policies import POLICIES, response
 
     environment = make_environment("searchqa", split="heldout", rendering="chat")
     solved = []

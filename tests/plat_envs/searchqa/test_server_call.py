@@ -9,8 +9,8 @@ from http.client import IncompleteRead
 
 import pytest
 
-from plat_envs.searchqa import server_call
-from plat_envs.searchqa.server_call import ask
+from plat_envs.searchqa import retrieval
+from plat_envs.searchqa.retrieval import ask
 
 OK = b"HTTP/1.1 200 OK\r\n"
 
@@ -74,6 +74,6 @@ def test_an_answer_that_is_cut_is_an_error(dripping, cut):
 
 @pytest.mark.parametrize("head", [b"Content-Length: 99\r\n", b""])
 def test_no_more_is_read_than_the_longest_answer(dripping, monkeypatch, head):
-    monkeypatch.setattr(server_call, "LONGEST", 10)
+    monkeypatch.setattr(retrieval, "LONGEST", 10)
     address, _ = dripping(OK + head + b"\r\n" + b" " * 99)
     assert ask(address, "GET", "/health", None, 10).body == b" " * 10

@@ -10,16 +10,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plat_envs.api import make_environment
-from plat_envs.capabilities import LEVELS
+from plat_envs.api import LEVELS, make_environment
 from plat_envs.environment_errors import BadEnvironment
 from plat_envs.instances import SPLITS, split_of
-from plat_envs.shop.catalogue import DEPARTMENTS, make_goal, make_product, price_limit, product_ids
-from plat_envs.shop.product import WebShopConfig
-from plat_envs.shop.score import score, type_factor
-from plat_envs.shop.shops import GeneratedShop, generated_shop, goals_of_split
+from plat_envs.policies import POLICIES, response
+from plat_envs.shop.catalogue import (
+    DEPARTMENTS,
+    GeneratedShop,
+    generated_shop,
+    goals_of_split,
+    make_goal,
+    make_product,
+    price_limit,
+    product_ids,
+)
+from plat_envs.shop.product import WebShopConfig, score, type_factor
 from plat_envs.shop.spec import SPEC
-from plat_envs.stand_in.scripted import POLICIES, response
 
 
 def chat(split="train", **options):

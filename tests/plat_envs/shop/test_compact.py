@@ -10,10 +10,10 @@ import pytest
 from plat_envs.api import make_environment
 from plat_envs.environment_errors import BadEnvironment
 from plat_envs.instances import SPLITS
-from plat_envs.shop.score import score
+from plat_envs.shop.product import score
 from plat_envs.shop.shopper import TEMPLATES
 from plat_envs.shop.small_shop import COLORS, SIZES, THINGS, small_shop
-from plat_envs.stand_in.vocabulary import WORDS
+from plat_envs.stand_in import WORDS
 
 
 def answered(environment, *answers):

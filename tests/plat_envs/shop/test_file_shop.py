@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 
 from plat_envs.api import configure, find_environment, make_environment
-from plat_envs.engines.postings import build
 from plat_envs.environment_errors import BadEnvironment
 from plat_envs.instances import split_of
+from plat_envs.lucene import build
+from plat_envs.policies import response
 from plat_envs.shop.file_shop import file_shop
 from plat_envs.shop.product import WebShopConfig
 from plat_envs.shop.published import title_nouns
-from plat_envs.stand_in.scripted import response
 
 
 def row(number, **fields):

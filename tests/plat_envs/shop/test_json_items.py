@@ -7,7 +7,7 @@ import json
 import pytest
 
 from plat_envs.environment_errors import BadEnvironment
-from plat_envs.shop.json_items import read_items
+from plat_envs.shop.published import read_items
 
 
 @pytest.mark.parametrize("chunk", [*range(1, 40), 1 << 16])

@@ -9,8 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plat_envs.shop.product import Goal, Product
-from plat_envs.shop.score import COLORS, common_length, matched_options, plain_color, score, similarity, type_factor
+from plat_envs.shop.product import (
+    COLORS,
+    Goal,
+    Product,
+    common_length,
+    matched_options,
+    plain_color,
+    score,
+    similarity,
+    type_factor,
+)
 
 
 def slow_common_length(first, second):

@@ -10,7 +10,7 @@ import pytest
 from plat.errors import SpecError
 from plat_analysis.figures.style import images
 from plat_analysis.plugins.entry_checking import check_entries
-from plat_ragen2.figures.arrows import build
+from plat_ragen2.figures.metric_plane import build_arrows
 
 RETRIEVAL = "mi/first_turn/retrieval_acc"
 FAMILIES = {"filtered": ["top_p"], "not": ["none"]}
@@ -19,7 +19,7 @@ FAMILIES = {"filtered": ["top_p"], "not": ["none"]}
 def test_arrows_go_from_the_first_to_the_last_mean(make_experiment, make_frames):
     experiment = make_experiment(rows=["PPO"], tasks=["sokoban"], seeds=range(4))
     frames = make_frames(experiment)
-    (figure,) = build(frames, experiment, conditions="filter", families=FAMILIES, metrics={"MI": RETRIEVAL})
+    (figure,) = build_arrows(frames, experiment, conditions="filter", families=FAMILIES, metrics={"MI": RETRIEVAL})
     found = {(p["condition"], p["axis"], p["at"]): p["value"] for p in figure.points}
     for condition in ("none", "top_p"):
         for axis, key, factor in (("x", RETRIEVAL, 1), ("y", "val/success", 100)):
@@ -38,7 +38,7 @@ def test_arrows_go_from_the_first_to_the_last_mean(make_experiment, make_frames)
 def test_a_run_that_is_missing_leaves_the_others(make_experiment, make_frames):
     experiment = make_experiment(rows=["PPO"], tasks=["sokoban"])
     frames = make_frames(experiment, holes={run.id: "failed:oom" for run in experiment.runs[:1]})
-    (figure,) = build(frames, experiment, conditions="filter", families=FAMILIES, metrics={"MI": RETRIEVAL})
+    (figure,) = build_arrows(frames, experiment, conditions="filter", families=FAMILIES, metrics={"MI": RETRIEVAL})
     assert images(figure)["png"].startswith(b"\x89PNG")
 
 

@@ -12,8 +12,8 @@ from scipy import stats
 from plat.errors import SpecError
 from plat_analysis.data.results import Results
 from plat_analysis.figures.style import images
-from plat_ragen2.claims.foretells_gain import foretells_gain
-from plat_ragen2.figures.precheck_figure import build
+from plat_ragen2.figures.foretelling import build_precheck
+from plat_ragen2.signals import foretells_gain
 
 SIGNAL = "rollout/rv_std_over_mean"
 START = {"metric": SIGNAL, "at": 1}
@@ -50,7 +50,7 @@ def test_a_planted_order_is_found_in_either_direction(make_experiment, make_fram
 
 def test_the_figure_says_what_a_slow_computation_says(make_experiment, make_frames):
     frames, experiment = planted(make_experiment, make_frames, 0.2)
-    (figure,) = build(frames, experiment, settings="variant", signal=START, rivals={"base": START})
+    (figure,) = build_precheck(frames, experiment, settings="variant", signal=START, rivals={"base": START})
     value = {(m.run_id, m.key): m.value for m in frames.metrics.itertuples()}
     x, y = [], []
     for setting in dict.fromkeys(run.axes["variant"] for run in experiment.runs):
@@ -82,13 +82,13 @@ def test_settings_with_one_start_count_once(make_experiment, make_frames):
 def test_a_missing_run_is_not_enough_data(make_experiment, make_frames):
     holed = planted(make_experiment, make_frames, 0.2, holes=[0])
     assert judge(holed).status == "not_enough_data"
-    (figure,) = build(*holed, settings="variant", signal=START)
+    (figure,) = build_precheck(*holed, settings="variant", signal=START)
     assert "7 of 8 settings have all" in figure.caption
 
 
 def test_too_few_settings_are_refused_beforehand(make_experiment):
     experiment = make_experiment(rows=[f"s{i}" for i in range(5)], tasks=["sokoban"])
-    for check, more in ((foretells_gain, {"signals": {"x": START}}), (build, {"signal": START})):
+    for check, more in ((foretells_gain, {"signals": {"x": START}}), (build_precheck, {"signal": START})):
         with pytest.raises(SpecError, match="5 settings are too few"):
             check.beforehand(Results.planned(experiment), settings="variant", **more)
     with pytest.raises(SpecError, match="none is named"):

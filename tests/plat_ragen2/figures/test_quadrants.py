@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from plat_analysis.figures.style import images
-from plat_ragen2.figures.quadrants import build
+from plat_ragen2.figures.metric_plane import build_quadrants
 
 X, Y, SIZE = "rollout/format_valid", "mi/trajectory/mi_est", "rollout/reward_var"
 
@@ -24,7 +24,7 @@ def test_the_share_is_a_mean_over_runs(make_experiment, make_frames):
         ]
     own = frames.metrics[~frames.metrics.key.isin([X, Y, SIZE])]
     frames.metrics = pd.concat([own, pd.DataFrame(rows, columns=["run_id", "key", "step", "value"])])
-    (figure,) = build(frames, experiment)
+    (figure,) = build_quadrants(frames, experiment)
     low, high = np.clip(stats.t.interval(0.95, 4, np.mean(shares), stats.sem(shares)), 0, 100)
     assert figure.values["share/all"] == pytest.approx(np.mean(shares))
     assert [line["value"] for line in figure.estimates] == [figure.values["share/all"]]
@@ -35,6 +35,8 @@ def test_the_share_is_a_mean_over_runs(make_experiment, make_frames):
 
 def test_an_empty_store_draws_an_empty_figure(make_experiment, make_frames):
     experiment = make_experiment(rows=["PPO"], tasks=["sokoban"])
-    (figure,) = build(make_frames(experiment, holes={run.id: "failed:oom" for run in experiment.runs}), experiment)
+    (figure,) = build_quadrants(
+        make_frames(experiment, holes={run.id: "failed:oom" for run in experiment.runs}), experiment
+    )
     assert figure.points == [] and "nothing is measured" in figure.caption
     assert images(figure)["png"].startswith(b"\x89PNG")

@@ -8,9 +8,9 @@ import pytest
 from plat.errors import SpecError
 from plat_analysis.artifact import Figure
 from plat_analysis.data.results import Results
-from plat_ragen2.regimes import phase_diagram, search_table
-from plat_ragen2.regimes.points import points, varied_axes
+from plat_ragen2.regimes import search
 from plat_ragen2.regimes.regime import Thresholds
+from plat_ragen2.regimes.search import points, varied_axes
 
 ROWS, TASKS = ["GRPO", "DAPO"], ["frozenlake", "sokoban"]
 
@@ -25,7 +25,7 @@ def searched(make_experiment, make_frames):
 
 def test_every_point_is_listed_with_its_regimes(searched):
     experiment, frames = searched
-    (table,) = search_table.build(frames, experiment)
+    (table,) = search.build_table(frames, experiment)
     assert len(table.rows) == 8 and [column.title for column in table.columns[:3]] == ["variant", "task", "filter"]
     regimes = {tuple(record[axis] for axis in ("variant", "task", "filter")): record for record in table.records}
     assert regimes["GRPO", "frozenlake", "none"]["regimes"] == "template collapse 2"
@@ -48,7 +48,7 @@ def test_the_means_of_a_point_the_slow_way(searched):
 
 def test_the_phase_diagram_has_a_panel_for_each_condition(searched):
     experiment, frames = searched
-    (figure,) = phase_diagram.build(frames, experiment, rows="variant", columns="task")
+    (figure,) = search.build_diagram(frames, experiment, rows="variant", columns="task")
     assert isinstance(figure, Figure) and len(figure.points) == 8
     drawn = figure.draw()
     assert [axes.get_title() for axes in drawn.axes] == ["no filter", "Top-p"]
@@ -58,15 +58,15 @@ def test_the_phase_diagram_has_a_panel_for_each_condition(searched):
 
 def test_a_point_without_results_is_drawn_empty(make_experiment):
     experiment = make_experiment(rows=ROWS, tasks=TASKS)
-    (figure,) = phase_diagram.build(None, experiment, rows=["variant"], columns="task")
+    (figure,) = search.build_diagram(None, experiment, rows=["variant"], columns="task")
     assert all(text.get_text() == "—" for axes in figure.draw().axes for text in axes.texts)
-    (table,) = search_table.build(None, experiment)
+    (table,) = search.build_table(None, experiment)
     assert {row.cells[-1].text for row in table.rows} == {"not run"}
 
 
 def test_what_cannot_be_drawn_is_refused(make_experiment):
     experiment = make_experiment(rows=ROWS, tasks=TASKS)
     with pytest.raises(SpecError, match="more than one run"):
-        phase_diagram.build(None, experiment, rows="variant", columns="filter")
+        search.build_diagram(None, experiment, rows="variant", columns="filter")
     with pytest.raises(SpecError, match="several values"):
-        search_table.build(None, make_experiment(rows=["GRPO"], tasks=["sokoban"], filters=("none",), seeds=range(3)))
+        search.build_table(None, make_experiment(rows=["GRPO"], tasks=["sokoban"], filters=("none",), seeds=range(3)))

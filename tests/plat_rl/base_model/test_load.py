@@ -19,9 +19,16 @@ import torch
 
 from plat.spec.expansion.experiment import build_run
 from plat_envs.api import make_environment
-from plat_rl.embedded.base_model.base_record import SHIPPED, read_base
+from plat_rl.embedded.base_model.base_record import (
+    SHIPPED,
+    VERSIONS,
+    base_key,
+    built_bases,
+    checkpoint_hash,
+    read_base,
+    recipe_hash,
+)
 from plat_rl.embedded.base_model.load import build, corpus, load_base, obtain
-from plat_rl.embedded.base_model.recipe import VERSIONS, base_key, built_bases, checkpoint_hash, recipe_hash
 from plat_rl.embedded.evaluate import evaluate
 from plat_rl.embedded.transformer.model import unpack
 from plat_rl.embedded.transformer.tokenizer import WordTokenizer

@@ -16,8 +16,8 @@ from plat.store.run_directory.attempts import new_attempt
 from plat.store.run_directory.paths import RunPaths
 from plat.store.run_directory.run_io import FileRunIO
 from plat_rl.embedded.base_model import base_record
+from plat_rl.embedded.base_model.base_record import VERSIONS, base_key
 from plat_rl.embedded.base_model.load import build, load_base, obtain
-from plat_rl.embedded.base_model.recipe import VERSIONS, base_key
 from plat_rl.embedded.spec import EmbeddedTrainer
 from plat_rl.embedded.train import train
 from plat_rl.run_config import ModelConfig, RunConfig

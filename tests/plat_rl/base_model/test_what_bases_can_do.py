@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 
 from plat.spec.expansion.experiment import build_run, config_object
-from plat_envs.capabilities import LEVELS
+from plat_envs.api import LEVELS
 from plat_rl.embedded.base_model import base_record
 from plat_rl.embedded.base_model.load import load_base
 from plat_rl.embedded.evaluate import evaluate

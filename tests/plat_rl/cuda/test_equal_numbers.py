@@ -31,7 +31,7 @@ from plat_rl.embedded.transformer.model import unpack
 from plat_rl.environments import make_environments
 from plat_rl.loop.prompt_selection import filter_batch
 from plat_rl.rl.filter.rule import RULES
-from plat_rl.rl.filter.step_plan import StepPlan
+from plat_rl.rl.filter.selection import StepPlan
 from plat_rl.run_config import RunConfig
 
 # torch warns of operations without a deterministic form; test_kill_and_resume.py judges these.

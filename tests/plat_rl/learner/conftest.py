@@ -12,7 +12,7 @@ import torch
 from plat_rl.embedded.batch import Batch
 from plat_rl.embedded.learner import Learner
 from plat_rl.rl.config import FilterConfig
-from plat_rl.rl.filter.step_plan import step_plan
+from plat_rl.rl.filter.selection import step_plan
 from plat_rl.run_config import RunConfig
 
 PLAN = step_plan(6, 6, FilterConfig(), 2)

@@ -10,9 +10,9 @@ import torch
 
 from plat.errors import SpecError
 from plat_rl.embedded.batch import is_last_turn
-from plat_rl.embedded.gradient_halves import halves_metrics, random_halves, with_returns
 from plat_rl.embedded.learner import Learner
-from plat_rl.rl.filter.step_plan import StepPlan
+from plat_rl.embedded.probe import halves_metrics, random_halves, with_returns
+from plat_rl.rl.filter.selection import StepPlan
 
 ONE_UPDATE = StepPlan(1)
 GRPO = ("task=sokoban", "algorithm=grpo", "algorithm.entropy_coef=0")

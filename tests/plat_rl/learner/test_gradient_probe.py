@@ -12,7 +12,7 @@ import torch
 from plat_rl.embedded.learner import Learner
 from plat_rl.embedded.train import train
 from plat_rl.metric_names import METRICS
-from plat_rl.rl.filter.step_plan import StepPlan
+from plat_rl.rl.filter.selection import StepPlan
 
 PARTS = [np.arange(4), np.arange(4, 12)]
 ONE_UPDATE = StepPlan(1)

@@ -10,7 +10,7 @@ import torch
 
 from plat.errors import RunError
 from plat_rl.rl.config import FilterConfig
-from plat_rl.rl.filter.step_plan import StepPlan, step_plan
+from plat_rl.rl.filter.selection import StepPlan, step_plan
 
 PLAN = step_plan(6, 6, FilterConfig(), 2)
 ALGORITHMS = ("ppo", "dapo", "grpo", "drgrpo")

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from plat.errors import RunError
 from plat_rl.rl.config import FilterConfig
-from plat_rl.rl.filter.selection import select, select_within_group
-from plat_rl.rl.filter.step_plan import step_plan
+from plat_rl.rl.filter.selection import select, select_within_group, step_plan
 from plat_rl.rl.statistics import prompt_scores
 
 # Whole tenths: equal scores and zeros happen often, sums are far from any rounding question.

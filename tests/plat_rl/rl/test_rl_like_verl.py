@@ -10,9 +10,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plat_rl.rl import losses
+from plat_rl.rl import algorithms
+from plat_rl.rl.algorithms import Aggregation
 from plat_rl.rl.config import AlgorithmConfig
-from plat_rl.rl.losses import Aggregation
 
 seeds = st.integers(0, 10_000)
 MODES = ("token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "seq-mean-token-sum-norm")
@@ -45,7 +45,7 @@ def test_gae(verl, seed):
     mask, x = batch(seed, torch.float64)
     gamma, lam = 0.5 + seed % 6 / 10, 0.9
     for mine, theirs in zip(
-        losses.gae(x["a"] * mask, x["b"], mask, gamma, lam),
+        algorithms.gae(x["a"] * mask, x["b"], mask, gamma, lam),
         verl.compute_gae_advantage_return(x["a"] * mask, x["b"], mask, gamma, lam),
         strict=True,
     ):
@@ -59,7 +59,7 @@ def test_group_relative(verl, by_std, seed):
     mask, x = batch(seed, torch.float64)
     index = np.random.default_rng(seed).integers(0, 4, 6)  # groups of one are among them
     config = AlgorithmConfig(advantage="grpo", norm_by_std=by_std)
-    mine = losses.group_relative((x["a"] * mask).sum(1), index, config)[:, None] * mask
+    mine = algorithms.group_relative((x["a"] * mask).sum(1), index, config)[:, None] * mask
     same(mine, verl.compute_grpo_outcome_advantage(x["a"] * mask, mask, index, norm_adv_by_std_in_grpo=by_std)[0])
 
 
@@ -75,8 +75,8 @@ def test_the_policy_loss_and_its_gradient(verl, mode, seed):
                          clip_ratio_high=0.28, clip_ratio_c=3.0)  # fmt: skip
     config.global_batch_info.update(batch_num_tokens=40, global_batch_size=5, loss_scale_factor=9)
     logp, other = x["b"].requires_grad_(), x["b"].detach().clone().requires_grad_()
-    terms, clipped = losses.clipped(x["a"], logp, x["c"], mask, limits)
-    mine = losses.aggregate(terms, mask, mode, Aggregation(40, 5, 9))
+    terms, clipped = algorithms.clipped(x["a"], logp, x["c"], mask, limits)
+    mine = algorithms.aggregate(terms, mask, mode, Aggregation(40, 5, 9))
     theirs, metrics = verl.get_policy_loss_fn("vanilla")(x["a"], other, x["c"], mask, mode, config)
     same(mine, theirs)
     assert clipped == {
@@ -94,7 +94,7 @@ def test_the_policy_loss_and_its_gradient(verl, mode, seed):
 @settings(max_examples=30, deadline=None)
 def test_the_estimates_of_the_divergence(verl, kind, seed):
     _, x = batch(seed)
-    same(losses.kl_estimate(30 * x["a"], x["b"], kind), verl.kl_penalty(30 * x["a"], x["b"], kind))
+    same(algorithms.kl_estimate(30 * x["a"], x["b"], kind), verl.kl_penalty(30 * x["a"], x["b"], kind))
 
 
 @given(seeds)
@@ -102,9 +102,9 @@ def test_the_estimates_of_the_divergence(verl, kind, seed):
 def test_the_value_loss(verl, seed):
     mask, x = batch(seed)
     config = replace(AlgorithmConfig(), value_clip=0.3)
-    errors, share = losses.clipped_errors(x["a"], x["b"], x["c"], mask, config.value_clip)
+    errors, share = algorithms.clipped_errors(x["a"], x["b"], x["c"], mask, config.value_clip)
     theirs, clipped = verl.compute_value_loss(x["a"], x["b"], x["c"], mask, 0.3, "token-mean", batch_num_tokens=50)
-    same(0.5 * losses.aggregate(errors, mask, "token-mean", Aggregation(50)), theirs)
+    same(0.5 * algorithms.aggregate(errors, mask, "token-mean", Aggregation(50)), theirs)
     assert share == float(clipped)
 
 
@@ -114,4 +114,4 @@ def test_the_value_loss(verl, seed):
 def test_aggregation_of_whole_batches(verl, mode, seed):
     mask, x = batch(seed)
     factor = {"loss_scale_factor": 9}
-    same(losses.aggregate(x["a"], mask, mode, Aggregation(**factor)), verl.agg_loss(x["a"], mask, mode, **factor))
+    same(algorithms.aggregate(x["a"], mask, mode, Aggregation(**factor)), verl.agg_loss(x["a"], mask, mode, **factor))

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from plat_rl.embedded.batch import pad_prompts
-from plat_rl.embedded.transformer.decoder import Decoder
+from plat_rl.embedded.generate import Decoder
 from plat_rl.embedded.transformer.model import Shape, encode, extend, unpack
 
 SHAPES = {

@@ -10,11 +10,10 @@ import pytest
 import torch
 
 from plat.errors import CheckpointError, SpecError
-from plat_envs.api import make_environment
-from plat_envs.capabilities import LEVELS
-from plat_envs.stand_in.vocabulary import WORDS
+from plat_envs.api import LEVELS, make_environment
+from plat_envs.stand_in import WORDS
+from plat_rl.embedded.base_model.base_record import base_key, built_bases, checkpoint_hash
 from plat_rl.embedded.base_model.load import load_base
-from plat_rl.embedded.base_model.recipe import base_key, built_bases, checkpoint_hash
 from plat_rl.embedded.transformer import hf
 from plat_rl.embedded.transformer.model import Shape, extend, unpack
 from plat_rl.embedded.transformer.tokenizer import PretrainedTokenizer, WordTokenizer, tokenizer_of

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from sweep_processes import wait_for
 
 from plat_rl.embedded.base_model import base_record
+from plat_rl.embedded.base_model.base_record import base_key, recipe_hash
 from plat_rl.embedded.base_model.builds import AS_GOOD, UNDECIDED, WORSE, model_of, paired_difference, verdict
-from plat_rl.embedded.base_model.recipe import base_key, recipe_hash
 
 SMOKE = "title: t\nbase: {scale: smoke}\nmatrix: {model: [qwen2.5-0.5b, llama3.2-3b], filter: [none, top_p]}\n"
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from plat.errors import RunError
 from plat_rl.embedded.transformer.tokenizer import WordTokenizer
-from plat_rl.verl.rollouts.dialogue import ChatDialogue, dialogue_of
+from plat_rl.verl.rollouts.verl_episode import ChatDialogue, dialogue_of
 
 Make = Callable[[str], Any]
 

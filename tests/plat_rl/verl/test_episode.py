@@ -14,11 +14,10 @@ from plat.errors import RunError
 from plat_rl.embedded.batch import Batch
 from plat_rl.embedded.transformer.tokenizer import WordTokenizer
 from plat_rl.environments import make_environments
-from plat_rl.verl.rollouts.dialogue import ChatDialogue
 from plat_rl.verl.rollouts.play import Played, assemble, chosen, joined
-from plat_rl.verl.rollouts.verl_episode import Episode, Limits
+from plat_rl.verl.rollouts.verl_episode import ChatDialogue, Episode, Limits
 from plat_rl.verl.settings.verl_config import VerlRunConfig
-from plat_rl.verl.update.update_targets import targets
+from plat_rl.verl.update.batches import targets
 
 LIMITS = Limits(5, 24, 200, 200)
 CONTEXTS = pytest.mark.parametrize("context", ["full", "current"])

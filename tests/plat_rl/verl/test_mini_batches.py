@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plat_rl.verl.update.mini_batches import mini_batches
+from plat_rl.verl.update.batches import mini_batches
 
 
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=60), st.integers(1, 8), st.integers(1, 4), st.integers(0, 5))

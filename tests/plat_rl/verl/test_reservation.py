@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from plat.errors import RunError
-from plat_rl.verl.settings import reservation
-from plat_rl.verl.settings.reservation import Reservation, wait_for_nodes
+from plat_rl.verl.settings import models
+from plat_rl.verl.settings.models import Reservation, wait_for_nodes
 
 
 def node(gpus: float, cpus: float, alive: bool = True) -> dict[str, Any]:
@@ -17,7 +17,7 @@ def node(gpus: float, cpus: float, alive: bool = True) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reservation, "TICK", 0.001)
+    monkeypatch.setattr(models, "TICK", 0.001)
 
 
 def test_it_returns_as_soon_as_enough_nodes_are_there() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tools.documents.stray import stray_numbers
+from tools.documents.regions import stray_numbers
 
 PAGE = Path("docs/results.md")
 MEASURED = ["+3.2", "−4", "16.0\\*", "9*", "71 ± 3", "[1.2, 3.4]", "82.5 %", "5.5 points", "[−1.0, 2]", "0.12", ".25"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plat_envs.programs.families.inputs import Family, number, numbers
+from plat_envs.programs.families.values import Family, number, numbers
 
 A = {"a": ("ints", numbers(-20, 20))}
 POSITIVE = {"a": ("ints", numbers(0, 40))}

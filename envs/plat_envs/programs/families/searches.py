@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plat_envs.programs.families.inputs import Family, number, numbers, spans
+from plat_envs.programs.families.values import Family, number, numbers, spans
 
 A = {"a": ("ints", numbers(-9, 9))}
 POSITIVE = {"a": ("ints", numbers(1, 9))}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plat_envs.programs.families.inputs import Family, number, spans, table, text
+from plat_envs.programs.families.values import Family, number, spans, table, text
 
 T = {"t": ("table", table(0, 9))}
 SPANS = {"p": ("pairs", spans(0, 24))}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plat_envs.programs.families.inputs import Family, brackets, number, text, words
+from plat_envs.programs.families.values import Family, brackets, number, text, words
 
 S = {"s": ("text", text("abcde"))}
 WORDS = {"w": ("words", words("abcd"))}

@@ -18,7 +18,7 @@ import signal
 import time
 from typing import Any
 
-from plat_envs.sandbox.inside import landlock, untrusted
+from plat_envs.sandbox.inside import confinement, untrusted
 from plat_envs.sandbox.inside.confinement import confine
 
 LARGEST_MESSAGE = 1 << 12
@@ -35,7 +35,7 @@ def main(root: str) -> None:
     with open(description, encoding="utf-8") as file:
         setup = json.load(file)
     libc = ctypes.CDLL(None, use_errno=True)
-    rules = landlock.build_rules(libc, setup["readable"]) if setup["level"] == "landlock" else None
+    rules = confinement.build_landlock_rules(libc, setup["readable"]) if setup["level"] == "landlock" else None
     untrusted.add_exit()
     gc.collect()
     gc.freeze()  # children share these objects

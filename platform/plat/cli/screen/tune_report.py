@@ -62,8 +62,7 @@ def report_search(home: Home, uri: str, summary: Summary, experiment: Experiment
 
 def _artifacts(summary: Summary) -> list[Table | Figure]:
     """Return the tables of trials and winners, and the figure of the trials."""
-    from plat_analysis.figures.trial_values import trial_values
-    from plat_analysis.tables.trials import trials_table, winners_table
+    from plat_analysis.figures.trials import trial_values, trials_table, winners_table
 
     search, trials = summary.search, summary.trials
     objectives = [(str(objective), objective.maximize) for objective in search.objectives]

@@ -11,7 +11,7 @@ from plat.errors import SpecError
 from plat.units import counted
 
 if TYPE_CHECKING:
-    from plat_analysis.claims.paper import PaperClaim
+    from plat_analysis.claims.reference import PaperClaim
     from plat_analysis.report.verdicts import Judged, VerdictLine
 
 FOLDER = Path("experiments")
@@ -75,7 +75,7 @@ def _under_sentences(lines: Sequence[VerdictLine], claimed: Sequence[PaperClaim]
 
     A verdict that tests several claims is explained under the first.
     """
-    from plat_analysis.claims.paper import by_claim
+    from plat_analysis.claims.reference import by_claim
 
     groups, others = by_claim(claimed, {(line.experiment.name, line.verdict.id): line for line in lines})
     groups.sort(key=lambda group: not any(line.is_main for line in group[1]))

@@ -38,7 +38,7 @@ def claims(
     Without a file, judges every file below `experiments/` (or below a named folder), under the sentences of a paper
     that they test. The error is held over all of their claims.
     """
-    from plat_analysis.claims.paper import paper_claims
+    from plat_analysis.claims.reference import paper_claims
     from plat_analysis.report.verdicts import verdict_lines
 
     files, overrides = split(arguments)

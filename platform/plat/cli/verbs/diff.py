@@ -45,7 +45,7 @@ def diff(
     --out curves.png
     """
     from plat.store.disk.durable import write
-    from plat_analysis.figures.run_curves import draw
+    from plat_analysis.figures.condition_curves import draw_runs
 
     kind = _picture_format(out)
     place = home_to_read(home)
@@ -56,7 +56,7 @@ def diff(
     if out is not None:
         if not panels:
             raise SpecError("the runs have no curve to draw", where=str(out), fix="name a metric with --metric")
-        write(out, draw(panels, kind))
+        write(out, draw_runs(panels, kind))
     if as_json:
         print_json({"runs": [run.as_json() for run in facts], "differences": differing, "curves": panels})
         return 0
@@ -136,7 +136,7 @@ def _short(value: Any) -> Any:
 
 def _picture_format(out: Path | None) -> str:
     """Return the format of the picture; SpecError, before anything is read, for a file that cannot be drawn."""
-    from plat_analysis.figures.run_curves import FORMATS
+    from plat_analysis.figures.condition_curves import FORMATS
 
     if out is None:
         return FORMATS[0]

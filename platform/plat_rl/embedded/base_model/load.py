@@ -16,18 +16,22 @@ from filelock import FileLock
 from torch import Tensor
 
 from plat.errors import CheckpointError, SpecError
-from plat_envs.api import make_environment
-from plat_envs.capabilities import teacher
-from plat_envs.stand_in.demonstrations import Mix, demonstrations
+from plat_envs.api import make_environment, teacher
+from plat_envs.stand_in import Mix, demonstrations
 from plat_rl.embedded.base_model.base_record import (
     NUMERICS,
     RECORD,
     BaseRecord,
+    base_key,
+    built_bases,
+    checkpoint_hash,
     read_base,
+    recipe,
+    recipe_hash,
     record_of,
     shipped_base,
+    tasks_of,
 )
-from plat_rl.embedded.base_model.recipe import base_key, built_bases, checkpoint_hash, recipe, recipe_hash, tasks_of
 from plat_rl.embedded.batch import pad_prompts
 from plat_rl.embedded.transformer import hf
 from plat_rl.embedded.transformer.model import Shape, Weights, encode, extend, initialise, unpack
@@ -167,7 +171,7 @@ REPORT_EVERY = 50  # steps
 def corpus(task: str, base: BaseConfig, tokenizer: Tokenizer) -> list[Demonstration]:
     """Return `base.pool` demonstrations of a task as token ids, always the same for one `base.seed`.
 
-    They mix good and random actions, in the shares of `base` (`plat_envs.stand_in.demonstrations.Mix`). Their instances
+    They mix good and random actions, in the shares of `base` (`plat_envs.stand_in.Mix`). Their instances
     are of the task's split "base".
     """
     rng = random.Random(f"demonstrations/{task}/{base.seed}")

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from plat.extras import require_extra
 from plat.plain_files import read_json_value
-from plat_envs.stand_in.vocabulary import END_THINK, IDS, WORDS
+from plat_envs.stand_in import END_THINK, IDS, WORDS
 from plat_rl.loop.turns import Dialogue
 
 
@@ -26,7 +26,7 @@ class Tokenizer(Dialogue, Protocol):
 
 
 class WordTokenizer:
-    """One token per word of `plat_envs.stand_in.vocabulary.WORDS`, joined by single spaces.
+    """One token per word of `plat_envs.stand_in.WORDS`, joined by single spaces.
 
     `encode` raises KeyError for other words.
     """

@@ -1,7 +1,7 @@
 """The contract of a filter rule: a function whose keyword parameters are the `filter.` keys that it reads.
 
-Validation, warnings about keys without effect, and run ids use this declaration and nothing else. The modules of rules
-import numpy inside their functions, because `plat plan` reads the declarations.
+Validation, warnings about keys without effect, and run ids use this declaration and nothing else. Rules import numpy
+inside their functions, because `plat plan` reads the declarations.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-# The rule NAME is the function NAME in `plat_rl/rl/filter/NAME.py`.
+# The rule NAME is the function NAME in `plat_rl/rl/filter/rules.py`.
 RULES = (
     *("none", "top_p", "top_p_softmax", "top_k", "top_k_abs", "min_p"),
     *("percentile", "random", "within_group", "random_within_group"),
@@ -118,15 +118,15 @@ def _keywords(select: Callable[..., Any]) -> frozenset[str]:
 def find_rule(name: str) -> Rule:
     """Return the rule of this name.
 
-    Raises ValueError for a name that is not in RULES, PluginError if the rule's file does not declare it correctly.
+    Raises ValueError for a name that is not in RULES, PluginError if it is not declared correctly there.
     """
     if name not in RULES:
         raise ValueError(f"unknown filter rule {name!r}")
-    found = getattr(import_module(f"plat_rl.rl.filter.{name}"), name, None)
+    found = getattr(import_module("plat_rl.rl.filter.rules"), name, None)
     if not isinstance(found, Rule):
         raise PluginError(
             f"the filter rule {name!r} is not defined",
-            where=f"plat_rl/rl/filter/{name}.py",
+            where="plat_rl/rl/filter/rules.py",
             fix=f"define the function {name} there, decorated with `@rule()`",
         )
     return found

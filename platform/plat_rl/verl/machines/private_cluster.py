@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
 from typing import Any
@@ -25,11 +25,19 @@ from plat.errors import PlatError, RunError
 from plat.processes.own_process import handling
 from plat.trainer.allocation import command_on_others, require_machines
 from plat.trainer.private_ray import private_ray
+from plat.units import counted
 from plat_rl.verl.cpu import ENVIRONMENT
 from plat_rl.verl.machines.guard import guarded, scratch_folder
 from plat_rl.verl.machines.node import OBJECT_STORE
-from plat_rl.verl.settings.models import workers
-from plat_rl.verl.settings.reservation import CPUS_BESIDE, CPUS_OF_A_WORKER, reservation_of, wait_for_nodes
+from plat_rl.verl.settings.composition import compose
+from plat_rl.verl.settings.models import (
+    CPUS_BESIDE,
+    CPUS_OF_A_WORKER,
+    ModelFiles,
+    reservation_of,
+    wait_for_nodes,
+    workers,
+)
 from plat_rl.verl.settings.verl_config import VerlRunConfig
 from plat_rl.verl.settings.verl_overrides import rollout_engine
 
@@ -256,3 +264,36 @@ def _cpus(config: VerlRunConfig) -> int:
     if config.device != "cpu" and given.isdigit():
         return int(given)
     return CPUS_OF_A_WORKER * workers(config) + CPUS_BESIDE
+
+
+# Start verl's workers and servers, and end them with a block.
+
+
+@contextmanager
+def running_trainer(
+    config: VerlRunConfig, files: ModelFiles, say: Callable[[str], None] = lambda text: None
+) -> Iterator[Any]:
+    """Yield a started `plat_rl.verl.update.trainer.Trainer` with the weights in `files`.
+
+    Its processes end with the block, or, on a cluster that was joined (`ray_cluster`), with this process.
+
+    say   called with a short text before each stage; the start takes half a minute or more
+    """
+    say("starting Ray" if config.verl.nodes == 1 else f"starting Ray on {config.verl.nodes} nodes")
+    with ray_cluster(config):
+        say("importing verl")
+        import transfer_queue as tq
+
+        import_plug_in()
+        from plat_rl.verl.update.trainer import Trainer
+
+        composed = compose(config, files.path)
+        tq.init(composed.transfer_queue)
+        try:
+            training = counted(workers(config) * config.verl.nodes, "training worker")
+            say(f"starting {training} and the rollout engine {rollout_engine(config)}")
+            trainer = Trainer(composed, config)
+            trainer.start()
+            yield trainer
+        finally:
+            tq.close()

@@ -18,9 +18,8 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetr
 from plat.errors import RunError
 from plat_rl.environments import Sessions, environment_errors
 from plat_rl.loop.randomness import generator
-from plat_rl.verl.rollouts.dialogue import dialogue_of
 from plat_rl.verl.rollouts.play import PLAY
-from plat_rl.verl.rollouts.verl_episode import Episode, Limits, Sequence
+from plat_rl.verl.rollouts.verl_episode import Episode, Limits, Sequence, dialogue_of
 from plat_rl.verl.settings.composition import run_config
 
 # Made once a process.

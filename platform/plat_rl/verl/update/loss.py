@@ -2,7 +2,7 @@
 
 The policy's loss is verl's `ppo_loss`, composed here from verl's functions for two reasons: the gradient probe needs
 its terms one by one, and trajectories of several sequences need weighted tokens
-(`plat_rl.verl.update.update_targets`), because verl's seq-mean-token-mean weights all sequences equally.
+(`plat_rl.verl.update.batches`), because verl's seq-mean-token-mean weights all sequences equally.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 from verl.workers.utils.losses import value_loss
 from verl.workers.utils.padding import no_padding_2_padding
 
-from plat_rl.verl.update.update_targets import WEIGHT
+from plat_rl.verl.update.batches import WEIGHT
 
 SCALE = "plat_loss_scale"  # in a batch's extra_info: factor of the whole loss
 TERM = "plat_loss_term"  # in a batch's extra_info: the only term of the policy's loss to use; "": all

@@ -37,15 +37,21 @@ from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.utils.padding import response_to_nested
 
 from plat.errors import RunError
-from plat_rl.rl.filter.step_plan import StepPlan
+from plat_rl.rl.filter.selection import StepPlan
 from plat_rl.rl.gradient_probe import terms_of
 from plat_rl.verl.rollouts.play import Play, Played, Tokens, play
 from plat_rl.verl.rollouts.verl_cross_score import log_likelihoods
 from plat_rl.verl.settings.verl_config import VerlRunConfig
+from plat_rl.verl.update.batches import (
+    ACTOR_METRICS,
+    CRITIC_METRICS,
+    MiniBatch,
+    filled_up,
+    mini_batches,
+    renamed,
+    targets,
+)
 from plat_rl.verl.update.loss import SCALE, TERM, ActorWorker, CriticWorker, scaled_policy_loss, scaled_value_loss
-from plat_rl.verl.update.mini_batches import MiniBatch, filled_up, mini_batches
-from plat_rl.verl.update.update_targets import targets
-from plat_rl.verl.update.verl_metrics import ACTOR_METRICS, CRITIC_METRICS, renamed
 
 POLL = 0.1  # seconds between two polls of the replay buffer
 

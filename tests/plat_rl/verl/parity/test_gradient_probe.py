@@ -11,10 +11,10 @@ import torch
 
 from plat_rl.embedded.batch import Batch
 from plat_rl.embedded.learner import Learner
-from plat_rl.rl.filter.step_plan import StepPlan
+from plat_rl.rl.filter.selection import StepPlan
 from plat_rl.rl.gradient_probe import gradient_metrics, terms_of
 from plat_rl.verl.settings.verl_config import VerlRunConfig
-from plat_rl.verl.update.update_targets import targets
+from plat_rl.verl.update.batches import targets
 
 pytestmark = pytest.mark.verl
 

@@ -18,10 +18,9 @@ from plat_rl.embedded.batch import Batch
 from plat_rl.embedded.learner import Learner
 from plat_rl.embedded.scoring import token_values
 from plat_rl.embedded.transformer import hf
-from plat_rl.rl.filter.step_plan import StepPlan
+from plat_rl.rl.filter.selection import StepPlan
 from plat_rl.verl.settings.verl_config import VerlRunConfig
-from plat_rl.verl.update.update_targets import targets
-from plat_rl.verl.update.verl_metrics import ACTOR_METRICS, renamed
+from plat_rl.verl.update.batches import ACTOR_METRICS, renamed, targets
 
 pytestmark = pytest.mark.verl
 

@@ -1,1 +1,0 @@
-"""Adapters to the tasks of other packages."""

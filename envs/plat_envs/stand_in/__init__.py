@@ -1,1 +1,0 @@
-"""What stand-ins need of a task: words, templates, demonstrations, scripted policies."""
