@@ -6,11 +6,10 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from fresh_plat import fresh_plat
 
 ROOT = Path(__file__).parent.parent
 # Tried by tests/contract/test_cluster_guide.py and test_ray_guide.py.
@@ -48,7 +47,7 @@ def at_smoke_scale(command: str) -> list[str]:
     assert words[0] == "plat", f"only plat is run from the documentation: {command}"
     if words[1] in VERBS_WITH_FILES and any(word.endswith(".yaml") for word in words) and "scale=smoke" not in words:
         words += FAST
-    return [sys.executable, "-m", "plat", *words[1:]]
+    return words[1:]
 
 
 @pytest.fixture(scope="module")
@@ -72,14 +71,8 @@ ALL = list(dict.fromkeys((page.name, command) for page in PAGES for command in c
 @pytest.mark.parametrize(("page", "command"), ALL, ids=[f"{page}: {command}" for page, command in ALL])
 def test_a_documented_command_works(page: str, command: str, home: Path, checkout: Path):
     environment = {key: value for key, value in os.environ.items() if key != "MLFLOW_TRACKING_URI"}
-    done = subprocess.run(
-        at_smoke_scale(command),
-        cwd=checkout,
-        env=environment | {"PLAT_HOME": str(home)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    environment |= {"PLAT_HOME": str(home)}
+    done = fresh_plat(*at_smoke_scale(command), cwd=checkout, env=environment, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.strip(), "it should say something"
 

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from fresh_plat import fresh_plat
 
 PAGE = (Path(__file__).parents[1] / "docs" / "adding-an-environment.md").read_text()
 
@@ -34,8 +35,7 @@ def plat(tmp_path):
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site"), "PLAT_HOME": str(tmp_path / "home")}
-        command = [sys.executable, "-m", "plat", *arguments]
-        return subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+        return fresh_plat(*arguments, cwd=tmp_path, env=environment, timeout=300)
 
     return run
 

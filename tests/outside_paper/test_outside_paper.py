@@ -7,10 +7,10 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from fresh_plat import fresh_plat
 
 HERE = Path(__file__).parent
 SPEC = HERE / "experiments" / "guessing.yaml"
@@ -23,8 +23,7 @@ def plat(tmp_path, toy_paper):
     def run(*arguments: object) -> subprocess.CompletedProcess:
         environment = {name: value for name, value in os.environ.items() if name != "MLFLOW_TRACKING_URI"}
         environment |= {"PYTHONPATH": str(toy_paper), "PLAT_HOME": str(tmp_path / "home")}
-        command = [sys.executable, "-m", "plat", *map(str, arguments)]
-        return subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+        return fresh_plat(*arguments, cwd=tmp_path, env=environment)
 
     return run
 
@@ -95,8 +94,7 @@ def test_too_few_problems_of_an_environment_of_ones_own_are_refused_by_plan(plat
 
 def test_without_the_package_the_message_says_what_is_missing(tmp_path):
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    command = [sys.executable, "-m", "plat", "plan", str(SPEC), "--home", str(tmp_path / "home")]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    done = fresh_plat("plan", str(SPEC), "--home", str(tmp_path / "home"), cwd=Path.cwd(), env=environment, timeout=60)
     assert done.returncode == 2 and "toy_" in done.stderr and "fix: " in done.stderr
 
 
@@ -104,9 +102,8 @@ def test_a_trainer_that_cannot_be_imported_is_no_mistake_of_plat(tmp_path, toy_p
     site = tmp_path / "site"
     shutil.copytree(toy_paper, site)
     (site / "toy_paper" / "trainer.py").write_text("def broken(:\n")
-    command = [sys.executable, "-m", "plat", "plan", str(SPEC), "--home", str(tmp_path / "home")]
     environment = os.environ | {"PYTHONPATH": str(site)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    done = fresh_plat("plan", str(SPEC), "--home", str(tmp_path / "home"), cwd=Path.cwd(), env=environment, timeout=60)
     assert done.returncode == 2 and "'toy_hill_climber' of plat.trainers cannot be loaded: SyntaxError" in done.stderr
 
 
@@ -158,8 +155,7 @@ def test_a_broken_verb_and_a_broken_check_are_named_and_disturb_nothing_else(tmp
 
     def plat(*arguments: str) -> subprocess.CompletedProcess:
         environment = os.environ | {"PYTHONPATH": str(info.parent), "PLAT_HOME": str(tmp_path / "home")}
-        command = [sys.executable, "-m", "plat", *arguments]
-        return subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+        return fresh_plat(*arguments, cwd=tmp_path, env=environment)
 
     listed = plat("--help")
     assert listed.returncode == 0 and listed.stdout.count("(cannot be used: the ") == 2

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from beside import trainer_text
+from fresh_plat import fresh_plat
 
 from plat.dispatch.ray.jobs import INHERITED
 from plat.plugins.loading import ALLOW_IMPORT, FOLDERS
@@ -47,8 +47,7 @@ def process(monkeypatch):
     monkeypatch.setenv("COLUMNS", "400")
 
     def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "plat", *map(str, arguments)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=120)
+        return fresh_plat(*arguments, cwd=Path.cwd())
 
     return run
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from fresh_plat import fresh_plat
 
 TRAINER = """
 from dataclasses import dataclass
@@ -41,6 +42,8 @@ def plat(tmp_path):
 
     def run(*arguments, of=("-m", "plat")):
         environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PLAT_ALLOW_IMPORT": "1", "COLUMNS": "400"}
+        if of == ("-m", "plat"):
+            return fresh_plat(*arguments, cwd=tmp_path, env=environment)
         command = [sys.executable, *of, *map(str, arguments)]
         return subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120)
 

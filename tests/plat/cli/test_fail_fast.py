@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
 import pytest
+from fresh_plat import fresh_plat
 
 from plat.dispatch.driver import FailFast
 from plat.dispatch.sweep_ends import RunEnd
@@ -27,9 +26,8 @@ def sweep(tmp_path):
 
     def run(script: str, *options: str) -> tuple[int, str, str]:
         (tmp_path / "s.py").write_text(script)
-        command = [sys.executable, "-m", "plat", "sweep", "s.yaml", "-j", "1", "-v", *options]
         environment = {**os.environ, "COLUMNS": "400"}
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+        done = fresh_plat("sweep", "s.yaml", "-j", "1", "-v", *options, cwd=tmp_path, env=environment)
         return done.returncode, done.stdout, done.stderr
 
     return run

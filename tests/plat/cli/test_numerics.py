@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
 import pytest
 from beside import trainer_text
+from fresh_plat import fresh_plat
 
 from plat.store.run_directory.numerics import VARIABLES, numerics, numerics_in_words, numerics_of_run
 
@@ -28,8 +27,7 @@ def plat(tmp_path):
     def run(*arguments, **variables):
         environment = {name: value for name, value in os.environ.items() if name not in VARIABLES}
         environment |= {"PYTHONPATH": str(tmp_path), "PLAT_ALLOW_IMPORT": "1", "COLUMNS": "400", **variables}
-        command = [sys.executable, "-m", "plat", *map(str, arguments)]
-        done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+        done = fresh_plat(*arguments, cwd=tmp_path, env=environment)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 

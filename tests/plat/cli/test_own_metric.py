@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from fresh_plat import fresh_plat
 
 SCRIPT = """
 import json, sys
@@ -39,8 +38,7 @@ def plat(tmp_path: Path) -> Callable[..., str]:
 
     def run(*arguments: str, code: int = 0) -> str:
         environment = {**os.environ, "COLUMNS": "200", "PLAT_HOME": str(tmp_path / "home")}
-        command = [sys.executable, "-m", "plat", *arguments]
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+        done = fresh_plat(*arguments, cwd=tmp_path, env=environment)
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout + done.stderr
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
-import subprocess
-import sys
 import time
 
 from cli_files import GUESSING
+from fresh_plat import fresh_plat
 from store_dump import descriptions, dump
 
 from plat.store.home import Home
@@ -36,9 +35,8 @@ def test_an_edited_builder_of_another_package_makes_the_report_anew(spec, home, 
     path = spec(GUESSING)
 
     def sweep() -> str:
-        command = [sys.executable, "-m", "plat", "sweep", str(path)]
         environment = {**os.environ, "PYTHONPATH": str(site)}
-        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=100)
+        done = fresh_plat("sweep", path, cwd=tmp_path, env=environment)
         assert done.returncode == 0, done.stderr
         return done.stdout
 

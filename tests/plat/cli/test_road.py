@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
+
+from fresh_plat import fresh_plat
 
 SCRIPT = """
 import argparse, json
@@ -52,8 +52,7 @@ def test_the_road_is_short_and_speaks_of_the_users_script_alone(tmp_path: Path) 
     environment = {**os.environ, "PLAT_HOME": str(tmp_path / "home"), "COLUMNS": "120"}
     said: dict[str, str] = {}
     for words in (*ROAD, *(f"{words.split()[0]} --help" for words in ROAD)):
-        command = [sys.executable, "-m", "plat", *words.split()]
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+        done = fresh_plat(*words.split(), cwd=tmp_path, env=environment)
         assert done.returncode == 0, f"{words}\n{done.stdout}{done.stderr}"
         said[words] = done.stdout + done.stderr
     assert len(said["sweep d.yaml"].splitlines()) <= 25 and len(said["report d.yaml"].splitlines()) <= 15

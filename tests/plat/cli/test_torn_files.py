@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from fresh_plat import fresh_plat
 from search_files import TOY_SEARCH
 from told import said, same_or_absent, values
 from torn_files import damage
@@ -35,8 +34,7 @@ def whole(tmp_path_factory, empty_store):
     environment = {**os.environ, "PYTHONPATH": str(TOY), "PLAT_HOME": str(folder / "home"), "PLAT_ALLOW_IMPORT": "1"}
     environment.pop("MLFLOW_TRACKING_URI", None)
     for verb, file in (("sweep", "walks.yaml"), ("tune", "search.yaml")):
-        command = [sys.executable, "-m", "plat", verb, file, "--jobs", "1"]
-        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+        done = fresh_plat(verb, file, "--jobs", "1", cwd=folder, env=environment, timeout=300)
         assert done.returncode == 0, done.stdout + done.stderr
     shutil.copytree(folder / "home", folder / "kept")
     return folder

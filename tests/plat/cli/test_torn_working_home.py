@@ -9,12 +9,11 @@ from __future__ import annotations
 import json
 import multiprocessing
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from clusters import PYTHONPATH, QUICK, FakeSlurm
+from fresh_plat import fresh_plat
 from told import said, same_or_absent, values
 from torn_files import damage
 
@@ -70,8 +69,7 @@ def whole(tmp_path_factory, empty_store):
         for name, value in environment.items():
             patch.setenv(name, value)
         patch.delenv("MLFLOW_TRACKING_URI", raising=False)
-        command = [sys.executable, "-m", "plat", "sweep", "probes.yaml", "--jobs", "1"]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+        done = fresh_plat("sweep", "probes.yaml", "--jobs", "1", cwd=folder, timeout=300)
         assert done.returncode == 0, done.stdout + done.stderr
         fill(home, slurm, load_experiments([folder / "walks.yaml"], [])[0])
     build(model_of("model.base.seed=1"), home.cache / "package")

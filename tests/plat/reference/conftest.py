@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from fresh_plat import fresh_plat
 
 EXPERIMENT = """
 title: A test
@@ -37,8 +36,7 @@ def swept(toy_paper, empty_store, tmp_path_factory) -> Path:
     environment = {key: value for key, value in os.environ.items() if key not in ("PLAT_HOME", "MLFLOW_TRACKING_URI")}
     environment["PYTHONPATH"] = os.pathsep.join([str(toy_paper), os.environ.get("PYTHONPATH", "")])
     for verb in (["sweep"], ["export", "--out", "results"]):
-        command = [sys.executable, "-m", "plat", *verb, FILE, "matrix.seed=range(6)", "--home", "earlier"]
-        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+        done = fresh_plat(*verb, FILE, "matrix.seed=range(6)", "--home", "earlier", cwd=folder, env=environment)
         assert done.returncode == 0, done.stdout + done.stderr
         assert verb != ["sweep"] or "No comparison with reference results: there is no ../results." in done.stdout
     return folder
