@@ -19,6 +19,7 @@ from plat_analysis.plugins.failure import Failure
 from plat_analysis.report import latex, render
 from plat_analysis.report.estimates import ESTIMATES, estimates_table
 from plat_analysis.report.forest import forest
+from plat_analysis.report.markdown_page import markdown_page
 from plat_analysis.report.page import page
 from plat_analysis.report.report import Report
 
@@ -42,6 +43,7 @@ def report_files(report: Report) -> dict[str, bytes]:
     if (plot := forest(report.claims)) is not None:
         files[f"{plot.name}.svg"] = style.images(plot)["svg"]
     files["report.html"] = _encoded(page([report]))
+    files["report.md"] = _encoded(markdown_page(report))
     for name, kinds in report.pictures.items():
         files |= {f"{name}.{kind}": content for kind, content in kinds.items()}
     return files

@@ -1,0 +1,50 @@
+"""Make the page of each experiment from the bundles in results/, as `plat report` would: its Markdown and pictures.
+
+`REPORTS=NAME,NAME` chooses experiment files, `REPORTS=` none. Without it all files whose bundle is there have a page,
+which takes two minutes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from plat_analysis.report.markdown_page import markdown_page
+from plat_analysis.report.report import Report
+from plat_analysis.report.report_files import draw
+from tools.documents.bundles import Bundles
+
+INDEX = """# Reports
+
+One page for each experiment, made from the runs in `results/`: its question and prediction, written down before the runs
+unless it says otherwise, its tables and figures, the verdicts, and the conclusion. [How to read them](../operating.md#how-to-read-a-report).
+
+| experiment | about | verdicts |
+|---|---|---|
+"""
+
+
+def chosen(bundles: Bundles) -> list[str]:
+    """Return the names of the experiment files that get a page."""
+    known = sorted(bundles.folders())
+    asked = os.environ.get("REPORTS", "all")
+    return known if asked == "all" else [name for name in known if name in asked.split(",")]
+
+
+def report_pages(root: Path) -> Iterator[tuple[str, str, bytes]]:
+    """Yield (name on the site, path in the repository or "", content) of the index and of each page and picture."""
+    bundles = Bundles(root)
+    reports = [bundles.report(name) for name in chosen(bundles)]
+    yield "reports/index.md", "", (INDEX + "\n".join(map(_line, reports)) + "\n").encode()
+    for report in reports:
+        draw(report)
+        folder = f"reports/{report.experiment.name}"
+        yield f"{folder}/report.md", report.experiment.path.as_posix(), markdown_page(report).encode()
+        yield from ((f"{folder}/{name}.svg", "", kinds["svg"]) for name, kinds in report.pictures.items())
+
+
+def _line(report: Report) -> str:
+    words: Sequence[str] = list(dict.fromkeys(verdict.status.replace("_", " ") for verdict in report.claims))
+    name, title = report.experiment.name, report.experiment.title
+    return f"| [{report.experiment.source or name}]({name}/report.md) | {title} | {', '.join(words)} |"
