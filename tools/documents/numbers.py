@@ -4,7 +4,8 @@
                 "verdicts": {"filter-helps-every-row": "partial"},
                 "numbers": {"peak_success/GRPO/sokoban/delta": [10.44, 7.48, 13.4]}}}
 
-A number is its value and, where it has one, its interval. Names are those of `report/estimates.json` without the file's.
+A number is its value and, where it has one, its interval. Names are those of `report/estimates.json` without the
+file's.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 `docs/templates/NAME.md.j2` is the source of `docs/NAME.md`, and `README.md.j2` that of `README.md`. A template is the
 page in Markdown, with each measured number as an expression of Jinja: `{{ change("quickstart", "claim/x/grpo") }}` (see
-`values`). `docs/numbers.json` has the numbers of every experiment file that a page names, and `experiments/verdicts.json` the verdicts.
+`values`). `docs/numbers.json` has the numbers of every experiment file that a page names, and
+`experiments/verdicts.json` the verdicts.
 """
 
 from __future__ import annotations
@@ -74,8 +75,11 @@ def filled(template: Path, root: Path, functions: dict[str, Any]) -> str:
         return environment.get_template(template.name).render(functions)
     except (SpecError, TemplateError, TypeError) as error:
         line = error.lineno if isinstance(error, TemplateSyntaxError) else _line(error, template)
-        message, fix = (error.what, error.fix) if isinstance(error, SpecError) else (str(error), None)
-        raise SpecError(str(message), where=f"{template.relative_to(root)}:{line}", fix=fix) from error
+        place = f"{template.relative_to(root)}:{line}"
+        if not isinstance(error, SpecError):
+            raise SpecError(str(error), where=place) from error
+        error.where = f"{place} ({error.where})" if error.where else place
+        raise
 
 
 def _line(error: BaseException, template: Path) -> int:

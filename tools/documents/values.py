@@ -1,13 +1,11 @@
-"""Values that the templates of pages call. Each names an experiment file, and a part of its report:
+"""Values that the templates of pages call. Each names an experiment file, and a part of its report.
 
-    number("table4", "peak_success/GRPO/sokoban/delta")    +10.4 or 10.4: an estimate, see `numbers`
-    change("table4", "claim/filter-helps-every-row/GRPO")  +2.5 [+1.4, +3.6]: an estimate with its interval
-    verdict("table4", "filter-helps-every-row")            partial
-    runs("table4"), claims("table4")                       how many runs; all verdicts as a list
-    table("table4", "peak_success", lines=["peak"])        a table; only the lines with this second cell
-    figure("table4", "paired_deltas")                      a picture, drawn into docs/images/
-    setting("table4", "model.base.usefulness")             an option that all runs share
-    output("-m plat_envs.policies --markdown")             what Python prints: a table, or other text as code
+- `number("table4", "peak_success/GRPO/sokoban/delta")` is 10.4: an estimate, see `numbers`; `signed=True` makes +10.4.
+- `change("table4", "claim/filter-helps-every-row/GRPO")` is +2.5 [+1.4, +3.6]: an estimate with its interval.
+- `verdict("table4", "filter-helps-every-row")` is partial. `runs("table4")` says how many runs there are.
+- `table("table4", "peak_success", lines=["peak"])` is a table; `lines`: only those with this second cell.
+- `figure("table4", "paired_deltas")` is a picture, drawn into docs/images/.
+- `output("-m plat_envs.policies --markdown")` is what Python prints: a table, or other text as code.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from __future__ import annotations
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -55,10 +53,8 @@ class Values:
             "change": self.change,
             "verdict": lambda file, name: _named(self.of(file)["verdicts"], name, "claim"),
             "runs": lambda file: self.of(file)["runs"],
-            "claims": lambda file: claims(self.bundles.report(file)),
             "table": lambda file, name, lines=(): table(self.bundles.report(file), name, lines),
             "figure": lambda file, name: self.figure(file, name, page),
-            "setting": lambda file, key: setting(self.bundles.report(file), key),
             "output": output,
         }
 
@@ -79,19 +75,10 @@ class Values:
         path = self.root / IMAGES / f"{file}-{name}.png"
         if self.draw:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(style.images(figure)["png"])
+            path.write_bytes(style.images(figure, ["png"])["png"])
         elif not path.is_file() or not style.is_drawn_from(path.read_bytes(), figure.fingerprint):
             raise SpecError(f"{IMAGES / path.name} is not drawn from these numbers", fix="`make results` draws it")
         return f"![{figure.title}]({(IMAGES / path.name).relative_to(page.parent).as_posix()})"
-
-
-def claims(report: Report) -> str:
-    """Return the verdicts of a report as a list, each with the lines that say why."""
-    lines = []
-    for verdict in report.claims:
-        lines.append(f"- **{verdict.status.replace('_', ' ')}**: {verdict.says} (`{verdict.id}`)")
-        lines += [f"  - {line}" for line in verdict.lines]
-    return "\n".join(lines)
 
 
 def table(report: Report, name: str, lines: Collection[str] = ()) -> str:
@@ -103,17 +90,12 @@ def table(report: Report, name: str, lines: Collection[str] = ()) -> str:
         if row.cells[1].text in lines:
             rows.append(replace(row, cells=(stub, *row.cells[1:])))
     if lines and not rows:
-        raise SpecError(f"the table {name!r} has no such line", fix=f"its lines: {', '.join(row.cells[1].text for row in found.rows)}")
+        raise SpecError(
+            f"the table {name!r} has no such line",
+            fix=f"its lines: {', '.join(row.cells[1].text for row in found.rows)}",
+        )
     shown = replace(found, caption="", fine_print="", notes=[], rows=rows if lines else found.rows)
     return render.markdown(shown).partition("\n")[2].strip()
-
-
-def setting(report: Report, key: str) -> str:
-    """Return the value of an option, without a leading zero. Raises SpecError if the runs differ in it."""
-    values = {run.axis(key) for run in report.results.positions}
-    if len(values) > 1:
-        raise SpecError(f"{key} has several values: {', '.join(sorted(values))}", fix="name another option")
-    return values.pop().removeprefix("0") or "0"
 
 
 def output(arguments: str) -> str:

@@ -17,7 +17,7 @@ PAGES = {
 }
 # Code, in which nothing is replaced. A block may be a part of a list.
 CODE = re.compile(r"(^ *```.*?^ *```|`+[^`\n]+`+)", flags=re.M | re.S)
-MARKS = re.compile(r"(?: (?=<!-- given))?<!--.*?-->")  # of `make results`: they would end a paragraph
+MARKS = re.compile(r"<!--.*?-->")  # of `benchmarks/gpu/take.py`: they would end a paragraph
 BADGE = re.compile(r"\[?!\[[^]]*\]\(https?:[^)]*\)(?:\]\([^)]*\))?\s?")  # a picture of another server
 NESTED = re.compile(r"^  (?=[-*] )", flags=re.M)  # mkdocs wants four spaces where GitHub takes two
 LINK = re.compile(r"(?:(?<=\]\()|(?<=(?:src|ref|set)=\"))(?!\w+:|#)([^)\"#\s]+)")

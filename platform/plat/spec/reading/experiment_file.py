@@ -29,7 +29,7 @@ NAME = re.compile(r"\w[\w. -]{0,119}")  # the name of an experiment or search fi
 
 @dataclass(frozen=True)
 class ExperimentFile:
-    """One experiment file: title, words, paper, source, reference, order, report and claims (`header`), base, and matrix.
+    """One experiment file: title, words, paper, reference, report, claims and so on (`header`), base, and matrix.
 
     The matrix has the axes of the command line in place of those of the file.
     """
