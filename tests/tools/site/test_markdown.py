@@ -33,10 +33,9 @@ def test_a_link_leads_to_the_page_or_the_file_of_the_site(page: str, link: str, 
     assert shown(f'<a href="{link}">', page) == f'<a href="{leads_to}">'
 
 
-def test_marks_and_badges_are_left_out_but_not_in_code():
-    assert shown("<!-- gpu -->10 runs<!-- end gpu --> in\nten.") == "10 runs in\nten."
+def test_badges_are_left_out_and_code_stays():
     assert shown("[![tests](https://a/b.svg)](https://a/b) text") == "text"
-    code = "```\n<!-- gpu -->\n  - [a](docs/b.md)\n```\n`<!-- end gpu -->`"
+    code = "```\n  - [a](docs/b.md)\n```\n`[a](docs/b.md)`"
     assert shown(code, "index.md") == code
 
 
