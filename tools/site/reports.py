@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from plat_analysis.artifact import Figure
 from plat_analysis.figures import style
 from plat_analysis.report.markdown_page import markdown_page
+from plat_analysis.report.render import inert
 from plat_analysis.report.report import Report
 from tools.documents.bundles import Bundles
 from tools.documents.pages import NUMBERS
@@ -22,8 +23,8 @@ INDEX = """# Reports
 One page for each experiment, made from the runs in `results/`: its question and prediction, its tables and figures, the
 verdicts, and the conclusion. [How to read them](../operating.md#how-to-read-a-report).
 
-| experiment | about | verdicts |
-|---|---|---|
+| experiment | artifact | question | verdicts |
+|---|---|---|---|
 """
 
 
@@ -51,6 +52,8 @@ def report_pages(root: Path) -> Iterator[tuple[str, str, bytes]]:
 
 
 def _line(report: Report) -> str:
-    words: Sequence[str] = list(dict.fromkeys(verdict.status.replace("_", " ") for verdict in report.claims))
-    name, title = report.experiment.name, report.experiment.title
-    return f"| [{report.experiment.source or name}]({name}/report.md) | {title} | {', '.join(words)} |"
+    experiment = report.experiment
+    words = dict.fromkeys(verdict.status.replace("_", " ") for verdict in report.claims)
+    link = f"[{experiment.name}]({experiment.name}/report.md)"
+    cells = (link, experiment.source or "", inert(experiment.question or experiment.title), ", ".join(words))
+    return f"| {' | '.join(cells)} |"
