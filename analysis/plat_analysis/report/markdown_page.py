@@ -13,7 +13,8 @@ from plat_analysis.report.report import Report
 def markdown_page(report: Report) -> str:
     """Return the page. Its figures must have been drawn (`report_files.draw`); others are left out.
 
-    A picture is `NAME.svg`, relative to the page.
+    A picture is `NAME.svg`, relative to the page. The page does not name its command, so it is the same wherever it is
+    made.
     """
     return "\n\n".join(_parts(Section(report))) + "\n"
 
@@ -42,4 +43,4 @@ def _parts(section: Section) -> Iterator[str]:
     if section.conclusion:
         yield f"## Conclusion\n\n{inert(section.conclusion)}"
     yield "## How it was made"
-    yield "\n".join(f"- {name}: {inert(text)}" for name, text in section.provenance)
+    yield "\n".join(f"- {name}: {inert(text)}" for name, text in section.provenance if name != "command")
