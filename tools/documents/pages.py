@@ -60,7 +60,7 @@ def texts(root: Path, bundles: Bundles, draw: bool) -> Iterator[tuple[Path, str,
         page = Path(name) if name == "README.md" else Path("docs") / name
         yield page, filled(template, root, values.functions(page)), template.relative_to(root).as_posix()
     judged = {name: bundles.report(name) for name in sorted(bundles.folders()) if bundles.claims_of(name)}
-    entries = {name: _entry(report, bundles.folders()[name], root) for name, report in judged.items()}
+    entries = {name: _entry(report, bundles.folders()[name], bundles.root) for name, report in judged.items()}
     yield VERDICTS, _json(entries), "results/"
     one_line = re.compile(r"\[\s+([^\[\]]*?)\s+\]")  # an estimate and its interval
     yield NUMBERS, one_line.sub(lambda found: f"[{' '.join(found[1].split())}]", _json(values.numbers)), "results/"
