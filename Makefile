@@ -9,9 +9,10 @@
 #   make test-sandbox  every hostile program alone, at every level, as root and as another user (about ten minutes)
 #   make reproduce-smoke  every table, figure and claim of the paper at smoke scale, on one page (about ten minutes)
 #   make lint     formatting, style and types
-#   make results  write the numbers of README.md and docs/ from the runs in results/
+#   make results  write the pages that have a template in docs/templates/, from the runs in results/
 #   make bench    the measurements of docs/benchmarks.md
-#   make site     the documentation as a site, in build/site: open build/site/index.html
+#   make site     the documentation as a site, in build/site: open build/site/index.html (three minutes;
+#                 with REPORTS=quickstart,table6 only these reports)
 #   make install  only the environment
 #   make clean    remove the environment and caches; results in plat-home/ stay
 #
@@ -23,6 +24,7 @@ PYTHON ?= $(shell for name in python3.11 python3.12 python3 python; do \
 	$$name -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' 2>/dev/null && { echo $$name; break; }; done)
 TORCH_OPTIONS ?=
 ARGS ?=
+REPORTS ?= all
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 PIP := $(BIN)/python -m pip install --disable-pip-version-check
@@ -68,7 +70,7 @@ bench: .venv/.bench
 
 # PYTHONPATH: the packages of the site lie beside the environment, not in it. A broken link or anchor is an error.
 site: .venv/.site
-	@NO_MKDOCS_2_WARNING=1 PYTHONPATH=.venv/site $(BIN)/python -m mkdocs build --strict $(ARGS)
+	@NO_MKDOCS_2_WARNING=1 REPORTS='$(REPORTS)' PYTHONPATH=.venv/site $(BIN)/python -m mkdocs build --strict $(ARGS)
 
 install: $(INSTALLED)
 

@@ -1,4 +1,4 @@
-"""What docs/tasks.md and the footnote on FrozenLake say outside of their generated regions."""
+"""What docs/tasks.md and the footnote on FrozenLake say beside the generated tables."""
 
 from __future__ import annotations
 

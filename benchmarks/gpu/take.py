@@ -19,7 +19,7 @@ from typing import Any
 from run import STEPS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-REGION = re.compile(r"(<!-- gpu -->\n).*?(\n<!-- end gpu -->)", re.DOTALL)
+SECTION = re.compile(r"(^## On a GPU: numbers\n\n).*\Z", re.DOTALL | re.MULTILINE)  # the last one of both pages
 NOT_RUN = "**Not run yet.** No machine with a GPU has run these steps."
 NO_ROWS = "Nothing has been measured on a GPU yet."
 HALF = "half of the prompts over every prompt"
@@ -166,11 +166,11 @@ def rows_of(found: dict[str, dict[str, Any]]) -> str:
 
 
 def written(page: Path, content: str) -> str:
-    """Return the text of a page with another content of its region. Raises ValueError if it has none."""
+    """Return the text of a page with another content of its last section. Raises ValueError if it has none."""
     text = page.read_text()
-    if not REGION.search(text):
-        raise ValueError(f"{page} has no region <!-- gpu -->")
-    return REGION.sub(lambda match: match[1] + content + match[2], text)
+    if not SECTION.search(text):
+        raise ValueError(f"{page} has no section `On a GPU: numbers`")
+    return SECTION.sub(lambda match: f"{match[1]}{content.rstrip()}\n", text)
 
 
 def main() -> int:

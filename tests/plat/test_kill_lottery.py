@@ -72,7 +72,7 @@ def without_provenance(content: Any) -> Any:
     return {
         key: without_provenance(value)
         for key, value in content.items()
-        if not str(key).startswith(code) and not str(key).endswith("report.html")
+        if not str(key).startswith(code) and not str(key).endswith(("report.html", "report.md"))
     }
 
 

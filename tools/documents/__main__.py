@@ -1,9 +1,8 @@
-"""Write the numbers of README.md and docs/ from the bundles in results/ (`make results`).
+"""Write README.md and the pages of docs/ that have a template, from the bundles in results/ (`make results`).
 
     python -m tools.documents [--root DIR] [--check]
 
-`--check` writes nothing. It fails if a page differs from what would be written, or if a page of results has a measured
-number outside a marked region.
+`--check` writes nothing. It fails if a page, a picture or a file of numbers differs from what would be written.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from tools.documents.pages import problems, write
 
 def main() -> int:
     """Return 0 for success, 1 if `--check` finds problems, otherwise the exit code of the error."""
-    parser = argparse.ArgumentParser(description="Write the numbers of README.md and docs/ from results/.")
+    parser = argparse.ArgumentParser(description="Write the pages of docs/templates/ from results/.")
     parser.add_argument("--root", type=Path, default=Path(), help="the checkout [.]")
     parser.add_argument("--check", action="store_true", help="write nothing; fail where a page is not up to date")
     arguments = parser.parse_args()
@@ -27,7 +26,7 @@ def main() -> int:
     except PlatError as error:
         print(error.render(), file=sys.stderr)
         return error.exit_code
-    print("\n".join(lines) or "every number in README.md and docs/ is that of results/")
+    print("\n".join(lines) or "every page and number is that of docs/templates/ and results/")
     return int(bool(lines) and arguments.check)
 
 

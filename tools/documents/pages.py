@@ -1,136 +1,103 @@
-"""Write or check the pages of the documentation, with the results, pictures and verdicts that they show."""
+"""Write or check the pages whose numbers come from the runs in results/.
+
+`docs/templates/NAME.md.j2` is the source of `docs/NAME.md`, and `README.md.j2` that of `README.md`. A template is the
+page in Markdown, with each measured number as an expression of Jinja: `{{ change("quickstart", "claim/x/grpo") }}` (see
+`values`). `docs/numbers.json` has the numbers of every experiment file that a page names, and
+`experiments/verdicts.json` the verdicts.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Iterator
-from hashlib import sha256
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateError, TemplateSyntaxError
+
 from plat.errors import SpecError
-from plat_analysis.artifact import Figure
 from plat_analysis.claims.reference import FILE, asks
-from plat_analysis.figures import style
 from plat_analysis.report.report import Report
 from tools.documents.bundles import Bundles
-from tools.documents.regions import rewritten, stray_numbers
-from tools.documents.sources import content
+from tools.documents.values import Values
 
-# Pages of results: a measured number is allowed only in a region.
-TOLD = "quickstart reproduction results findings searches base-models paper-scale tasks controls".split()
-RESULTS = ("README.md", *(f"docs/{name}.md" for name in TOLD))
-VERDICTS = Path("experiments") / FILE  # see `plat_analysis.claims.reference`
-IMAGES, REDRAW = Path("docs/images"), "`make results` draws it"
-AGAIN = "`make results` writes it again"
+TEMPLATES, ENDING = Path("docs/templates"), ".j2"
+NUMBERS, VERDICTS = Path("docs/numbers.json"), Path("experiments") / FILE
 
 
 def write(root: Path) -> list[str]:
-    """Rewrite every region of every page, the pictures and the verdicts; return a line for each changed page.
-
-    Pictures are drawn each time and not in the list. Raises SpecError for a region that cannot be made.
-    """
-    bundles, changed = Bundles(root), []
-    for page, text, new in _rewritten(root, bundles, draw=True):
-        if new != text:
-            (root / page).write_text(new, encoding="utf-8")
-            changed.append(f"{page} written")
-    verdicts = verdicts_text(bundles)
-    if _read(root / VERDICTS) != verdicts:
-        (root / VERDICTS).write_text(verdicts, encoding="utf-8")
-        changed.append(f"{VERDICTS} written")
+    """Write every page, picture and file of numbers; return a line for each changed text. SpecError as `texts`."""
+    changed = []
+    for path, new, _ in texts(root, Bundles(root), draw=True):
+        if _read(root / path) != new:
+            (root / path).write_text(new, encoding="utf-8")
+            changed.append(f"{path} written")
     return changed
 
 
 def problems(root: Path, bundles: Bundles | None = None) -> list[str]:
-    """Return one line for each problem with the numbers of the pages. Writes nothing. SpecError for an invalid region.
+    """Return one line for each place that is not what the bundles say. Writes nothing. SpecError as `texts`.
 
     bundles  source of the numbers, by default those of `root`; reuse makes a second check fast
     """
-    bundles, lines = bundles or Bundles(root), []
-    for page, text, new in _rewritten(root, bundles, draw=False):
-        lines += [f"{page}:{line}: this is not what the bundles say; {AGAIN}" for line in _changed(text, new)]
-        if str(page) in RESULTS:
-            lines += stray_numbers(page, text)
-    if _read(bundles.root / VERDICTS) != verdicts_text(bundles):
-        lines.append(f"{VERDICTS}: these are not the verdicts of the bundles; {AGAIN}")
+    lines = []
+    for path, new, source in texts(root, bundles or Bundles(root), draw=False):
+        pairs = zip_longest(_read(root / path).splitlines(), new.splitlines())
+        place = next((number for number, (old, right) in enumerate(pairs, start=1) if old != right), None)
+        if place is not None:
+            lines.append(f"{path}:{place}: this is not what {source} says; `make results` writes it again")
     return lines
 
 
-def _read(path: Path) -> str:
-    """Return the content of a file, or "" if it does not exist."""
-    return path.read_text(encoding="utf-8") if path.is_file() else ""
+def texts(root: Path, bundles: Bundles, draw: bool) -> Iterator[tuple[Path, str, str]]:
+    """Yield (path, text as it should be, its source) of every file. SpecError for a template that cannot be filled."""
+    values = Values(bundles, root, draw)
+    for template in sorted((root / TEMPLATES).glob(f"*.md{ENDING}")):
+        name = template.name.removesuffix(ENDING)
+        page = Path(name) if name == "README.md" else Path("docs") / name
+        yield page, filled(template, root, values.functions(page)), template.relative_to(root).as_posix()
+    judged = {name: bundles.report(name) for name in sorted(bundles.folders()) if bundles.claims_of(name)}
+    entries = {name: _entry(report, bundles.folders()[name], bundles.root) for name, report in judged.items()}
+    yield VERDICTS, _json(entries), "results/"
+    one_line = re.compile(r"\[\s+([^\[\]]*?)\s+\]")  # an estimate and its interval
+    yield NUMBERS, one_line.sub(lambda found: f"[{' '.join(found[1].split())}]", _json(values.numbers)), "results/"
 
 
-def _changed(text: str, new: str) -> list[int]:
-    """Return the numbers of the lines that differ; only the first if the number of lines differs."""
-    old_lines, new_lines = text.splitlines(), new.splitlines()
-    pairs = zip_longest(old_lines, new_lines)
-    numbers = [number for number, (old, new) in enumerate(pairs, start=1) if old != new]
-    if not numbers and text != new:  # they differ in how their last line ends
-        return [len(old_lines)]
-    return numbers if len(old_lines) == len(new_lines) else numbers[:1]
+def filled(template: Path, root: Path, functions: dict[str, Any]) -> str:
+    """Return the text of a template. Raises SpecError, with file and line, for a name or call that is wrong."""
+    environment = Environment(
+        loader=FileSystemLoader(template.parent), undefined=StrictUndefined, keep_trailing_newline=True
+    )
+    try:
+        return environment.get_template(template.name).render(functions)
+    except (SpecError, TemplateError, TypeError) as error:
+        line = error.lineno if isinstance(error, TemplateSyntaxError) else _line(error, template)
+        place = f"{template.relative_to(root)}:{line}"
+        if not isinstance(error, SpecError):
+            raise SpecError(str(error), where=place) from error
+        error.where = f"{place} ({error.where})" if error.where else place
+        raise
 
 
-def _rewritten(root: Path, bundles: Bundles, draw: bool) -> Iterator[tuple[Path, str, str]]:
-    """Yield README.md and every page of docs/, relative to the root, with its text and its text as it should be."""
-    pictures = Pictures(root, draw)
-    for page in [Path("README.md"), *sorted(path.relative_to(root) for path in (root / "docs").glob("*.md"))]:
-
-        def content_of(what: str, place: str, page: Path = page) -> str:
-            try:
-                return content(what, bundles.report, lambda name, figure: pictures.markdown(name, figure, page))
-            except SpecError as error:
-                error.where = f"{place} ({error.where})" if error.where else place
-                raise
-
-        text = (root / page).read_text(encoding="utf-8")
-        yield page, text, rewritten(page, text, content_of)
+def _line(error: BaseException, template: Path) -> int:
+    """Return the line of a template at which an error was raised."""
+    frame, line = error.__traceback__, 1
+    while frame is not None:
+        line = frame.tb_lineno if frame.tb_frame.f_code.co_filename == str(template) else line
+        frame = frame.tb_next
+    return line
 
 
-class Pictures:
-    """Draw or check the pictures of the pages.
-
-    A picture carries the hash of its numbers, and the page the hash of the file, so that outdated and replaced pictures
-    are found. `draw`: write them; otherwise SpecError for one not drawn from the present numbers.
-    """
-
-    def __init__(self, root: Path, draw: bool) -> None:
-        self.root, self.draw = root, draw
-
-    def markdown(self, experiment: str, figure: Figure, page: Path) -> str:
-        """Return the link and hashes of a picture for `page`. Draws it if `draw`, else SpecError if it is outdated."""
-        path = self.root / IMAGES / f"{experiment}-{figure.name}.png"
-        if self.draw:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(style.images(figure)["png"])
-        elif not path.is_file():
-            raise SpecError(f"the figure {figure.name!r} has not been drawn", where=str(path), fix=REDRAW)
-        content, data = path.read_bytes(), figure.fingerprint
-        if not style.is_drawn_from(content, data):
-            raise SpecError("the picture was not drawn from these numbers", where=str(path), fix=REDRAW)
-        link = (IMAGES / path.name).relative_to(page.parent).as_posix()
-        return f"![{figure.title}]({link})\n\n<!-- numbers {data}, picture {sha256(content).hexdigest()} -->"
-
-
-def verdicts_text(bundles: Bundles) -> str:
-    """Return the content of VERDICTS: an entry for each experiment file with claims and results in a bundle."""
-    entries = {}
-    for name, folder in sorted(bundles.folders().items()):
-        if bundles.claims_of(name):
-            entries[name] = _entry(bundles.report(name), folder.relative_to(bundles.root).as_posix())
-    return json.dumps(entries, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
-
-
-def _entry(report: Report, results: str) -> dict[str, Any]:
-    """Return the entry of an experiment file from the report of its committed results."""
+def _entry(report: Report, folder: Path, root: Path) -> dict[str, Any]:
+    """Return the verdicts of an experiment file, as `plat_analysis.claims.reference` reads them."""
     experiment = report.experiment
     asked = {str(claim.get("id", claim.get("check"))): asks(claim) for claim in experiment.claims}
     return {
         "command": shlex.join(["plat", "sweep", experiment.path.as_posix(), *experiment.overrides]),
-        "results": results,
+        "results": folder.relative_to(root).as_posix(),
         "runs": sum(not run.missing for run in report.results.runs),
         "claims": {
             verdict.id: {
@@ -141,3 +108,12 @@ def _entry(report: Report, results: str) -> dict[str, Any]:
             for verdict in report.claims
         },
     }
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+
+
+def _read(path: Path) -> str:
+    """Return the content of a file, or "" if it does not exist."""
+    return path.read_text(encoding="utf-8") if path.is_file() else ""

@@ -11,9 +11,11 @@ from mkdocs.structure.files import File
 
 from tools.site.commands import commands_page
 from tools.site.markdown import PAGES, page_for_site
+from tools.site.reports import report_pages
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
+REPORTS: dict[str, str] = {}  # experiment file -> the page of its report
 ELSEWHERE = re.compile(r"<(?:script|link|img)\b[^>]*\b(?:src|href)=\"?(?:https?:)?//[^\s>]*")
 
 
@@ -22,6 +24,10 @@ def on_files(files: Any, config: Any) -> Any:
     texts = {page: (ROOT / source).read_text(encoding="utf-8") for source, page in PAGES.items()}
     for name, text in {**texts, "commands.md": commands_page()}.items():
         files.append(File.generated(config, name, content=text))
+    for name, source, content in report_pages(ROOT):
+        files.append(File.generated(config, name, content=content.decode() if name.endswith(".md") else content))
+        if source:
+            REPORTS[source] = name
     for name in ("iframe-worker.js", "site.css"):
         files.append(File.generated(config, name, abs_src_path=str(HERE / name)))
     return files
@@ -29,8 +35,12 @@ def on_files(files: Any, config: Any) -> Any:
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Return the page as mkdocs needs it. A file that it links to is on the site, too, or on the repository's."""
+    if page.file.src_uri.startswith("reports/"):
+        return markdown
 
     def address(path: str) -> str:
+        if path in REPORTS:
+            return REPORTS[path]
         if config.repo_url:
             return f"{config.repo_url.rstrip('/')}/blob/main/{path}"
         if (ROOT / path).is_dir():

@@ -17,7 +17,6 @@ PAGES = {
 }
 # Code, in which nothing is replaced. A block may be a part of a list.
 CODE = re.compile(r"(^ *```.*?^ *```|`+[^`\n]+`+)", flags=re.M | re.S)
-MARKS = re.compile(r"(?: (?=<!-- given))?<!--.*?-->")  # of `make results`: they would end a paragraph
 BADGE = re.compile(r"\[?!\[[^]]*\]\(https?:[^)]*\)(?:\]\([^)]*\))?\s?")  # a picture of another server
 NESTED = re.compile(r"^  (?=[-*] )", flags=re.M)  # mkdocs wants four spaces where GitHub takes two
 LINK = re.compile(r"(?:(?<=\]\()|(?<=(?:src|ref|set)=\"))(?!\w+:|#)([^)\"#\s]+)")
@@ -25,7 +24,7 @@ FIELD = re.compile(r"^(\w[\w., ]*?) {2,}(\S.*)")  # in a docstring: `jobs   numb
 
 
 def page_for_site(text: str, page: str, address: Callable[[str], str]) -> str:
-    """Return a page without marks and badges, with links that lead to pages and files of the site.
+    """Return a page without badges, with links that lead to pages and files of the site.
 
     page     its name on the site
     address  path in the repository of a file that is no page -> its address
@@ -40,7 +39,7 @@ def page_for_site(text: str, page: str, address: Callable[[str], str]) -> str:
 
     parts = CODE.split(text)
     for number in range(0, len(parts), 2):
-        parts[number] = LINK.sub(lead, NESTED.sub("    ", BADGE.sub("", MARKS.sub("", parts[number]))))
+        parts[number] = LINK.sub(lead, NESTED.sub("    ", BADGE.sub("", parts[number])))
     return "".join(parts)
 
 

@@ -195,7 +195,7 @@ def canvas(width: float, height: float) -> Canvas:
     return drawn
 
 
-def images(figure: Figure) -> dict[str, bytes]:
+def images(figure: Figure, kinds: Sequence[str] = ("svg", "png", "pdf")) -> dict[str, bytes]:
     """Return kind -> file: `svg` and `pdf` with searchable text, `png` at 200 dpi. Equal figures give equal bytes."""
     import matplotlib
 
@@ -209,12 +209,13 @@ def images(figure: Figure) -> dict[str, bytes]:
         warnings.filterwarnings("ignore", "Glyph .* missing from font")  # a value in another script: SVG shows it
         drawn = figure.draw()
         area = _titled(drawn, figure.title)
-        for kind, said in metadata.items():
-            picture = io.BytesIO()
+        for kind in kinds:
+            picture, said = io.BytesIO(), metadata[kind]
             drawn.savefig(picture, format=kind, dpi=200 if kind == "png" else "figure", metadata=said, bbox_inches=area)
             files[kind] = picture.getvalue()
-    files["svg"] = files["svg"].replace(b"'DejaVu Sans'", FONTS)
-    return files
+    return {
+        kind: picture.replace(b"'DejaVu Sans'", FONTS) if kind == "svg" else picture for kind, picture in files.items()
+    }
 
 
 def _titled(drawn: Canvas, title: str) -> Bbox:

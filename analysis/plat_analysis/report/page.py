@@ -45,6 +45,13 @@ class Section:
         self.anchor = anchor(self.experiment)
         self.artifact = artifact_name(self.experiment)
         self.title = printable(self.experiment.title)
+        self.conclusion = printable(self.experiment.conclusion)
+
+    @property
+    def before(self) -> list[tuple[str, str]]:
+        """Return (heading, text) of what the file says before its results: its question and its prediction."""
+        words = {"Question": self.experiment.question, "Prediction": self.experiment.prediction}
+        return [(name, printable(text)) for name, text in words.items() if text]
 
     @property
     def subtitle(self) -> str:

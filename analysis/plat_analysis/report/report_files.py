@@ -19,6 +19,7 @@ from plat_analysis.claims.engine import Verdict
 from plat_analysis.figures import style
 from plat_analysis.plugins.builders import Failure
 from plat_analysis.report import render
+from plat_analysis.report.markdown_page import markdown_page
 from plat_analysis.report.page import page
 from plat_analysis.report.recorded_report import ESTIMATES, estimates_table
 from plat_analysis.report.report import Report
@@ -95,6 +96,7 @@ def report_files(report: Report) -> dict[str, bytes]:
     if (plot := forest(report.claims)) is not None:
         files[f"{plot.name}.svg"] = style.images(plot)["svg"]
     files["report.html"] = _encoded(page([report]))
+    files["report.md"] = _encoded(markdown_page(report))
     for name, kinds in report.pictures.items():
         files |= {f"{name}.{kind}": content for kind, content in kinds.items()}
     return files

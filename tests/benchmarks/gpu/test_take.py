@@ -48,7 +48,7 @@ def docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     docs = tmp_path / "docs"
     docs.mkdir()
     for name in ("gpu", "benchmarks"):
-        (docs / f"{name}.md").write_text("before\n<!-- gpu -->\nold\n<!-- end gpu -->\nafter\n")
+        (docs / f"{name}.md").write_text("before\n\n## On a GPU: numbers\n\nold\n")
     monkeypatch.setattr(take, "DOCS", docs)
     return docs
 
@@ -63,7 +63,7 @@ def test_numbers_are_written_and_what_was_not_run_is_listed(docs, tmp_path, monk
     one = archive(tmp_path, machine=MACHINE, rate=record("done", RATE), saving=record("done", SAVING), verl_grpo=failed)
     assert call(monkeypatch, one) == 0
     page, rows = (docs / "gpu.md").read_text(), (docs / "benchmarks.md").read_text()
-    assert page.startswith("before\n<!-- gpu -->\n") and page.endswith("\n<!-- end gpu -->\nafter\n")
+    assert page.startswith("before\n\n## On a GPU: numbers\n\n") and "old" not in page
     assert "NVIDIA X9" in page and "999.1" in page
     assert "| `verl_ppo` | not run |" in page and "| `embedded` | not run |" in page and "`free`" not in page
     assert "| `verl_grpo` | failed | 12.3 | one: out of memory |" in page
@@ -107,9 +107,9 @@ def test_recorded_differences_stand_beside_what_is_allowed():
 def test_the_pages_say_that_nothing_was_run_or_what_was():
     docs = KIT.parents[1] / "docs"
     for name, nothing in (("gpu", take.page_of({})), ("benchmarks", take.rows_of({}))):
-        (region,) = take.REGION.findall((docs / f"{name}.md").read_text())
         text = (docs / f"{name}.md").read_text()
-        assert nothing in text or "driver" in text or "On NVIDIA" in text, region
+        assert len(take.SECTION.findall(text)) == 1
+        assert nothing in text or "driver" in text or "On NVIDIA" in text
 
 
 def test_tests_on_a_gpu_skip_with_a_reason_where_there_is_none():

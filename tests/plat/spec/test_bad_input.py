@@ -19,6 +19,7 @@ FILES = [
     ("- a\n", "mapping", "1:1", "title"),
     ("title: [a]\n", "title must be text", "1:8", "words"),
     ("matrix: {seed: [0]}\n", "no title", "1:1", "title"),
+    (HEAD + "conclusion: [a]\n", "conclusion must be text", "2:13", "words"),
     (HEAD + "matrix: [1]\n", "matrix must be a mapping", "2:9", "axis"),
     (HEAD + "matrix: {seed: []}\n", "no values", "2:16", "at least one"),
     (HEAD + "matrix: {seed: }\n", "no values", "2:15", "at least one"),

@@ -118,6 +118,15 @@ def test_a_trainer_without_config_groups(load: Load, trainer: Callable[..., Any]
         load("title: t\nbase: {trainer: toy, algorithm: ppo}")
 
 
+def test_words_of_a_file_are_no_part_of_its_runs(load: Load, trainer: Callable[..., Any]) -> None:
+    trainer(ToyConfig)
+    plain, told = (
+        load(f"title: t\n{words}base: {{trainer: toy}}") for words in ("", "question: Why?\nprediction: 42\n")
+    )
+    assert (told.question, told.prediction, told.conclusion) == ("Why?", "42", "") and plain.question == ""
+    assert [run.id for run in plain.runs] == [run.id for run in told.runs]
+
+
 def test_plugin_options_at_the_root(trainer: Callable[..., Any]) -> None:
     trainer(ToyConfig)
     run = build_run(["trainer=toy", "game=sokoban", "game_options.boxes=2"])

@@ -54,9 +54,3 @@ def test_selections_that_adapt_the_step_differently_are_refused(tmp_path):
     path.write_text(re.sub(r"(random: \{.*), filter.scale: loss", r"\1", text))
     with pytest.raises(SpecError, match=re.escape("filter.scale is none for random and loss for Top-p")):
         check_entries(load_experiment(path))
-
-
-@pytest.mark.parametrize("path", CONTROLS, ids=lambda path: path.stem)
-def test_the_page_about_them_has_the_number_of_runs(path):
-    page = (EXPERIMENTS.parent / "docs" / "controls.md").read_text()
-    assert f"| `{path.stem}` | {len(load_experiment(path).runs)} |" in page

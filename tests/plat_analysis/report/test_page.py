@@ -184,3 +184,17 @@ def test_other_metrics_are_folded_and_the_fine_print_stands_once(make_experiment
     folded = [text_of(item) for item in root.findall(".//details[@class='more']")]
     assert folded[0].startswith("Other metrics") and made.artifacts[0].title in folded[0]
     assert folded[-1].startswith("How intervals and stars are made") and text_of(root).count("a star requires") == 1
+
+
+def test_the_words_of_the_file_stand_around_its_results(report):
+    made = report()
+    words = {"question": "Does <it> help?", "prediction": "It does.", "conclusion": "It did."}
+    made = replace(made, experiment=replace(made.experiment, **words))
+    files = report_files(made)
+    section = text_of(tree(files["report.html"]).findall("body/main/section")[-1])
+    places = [section.index(text) for text in ("Does <it> help?", "It does.", "Verdicts in full", "It did.")]
+    assert places == sorted(places)
+    page = files["report.md"].decode()
+    order = ["Does &lt;it&gt; help?", "It does.", "](paired_deltas.svg)", "The filter helps.", "It did."]
+    assert [page.index(text) for text in order] == sorted(page.index(text) for text in order)
+    assert "Conclusion" not in report_files(report())["report.md"].decode()

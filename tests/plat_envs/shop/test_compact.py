@@ -210,7 +210,7 @@ def test_wrong_options(options, said):
 
 
 def test_a_fixed_routine_solves_small_shops_without_comparing_items():
-    """It reads the prompt alone: docs/reproduction.md says so beside the trained policies."""
+    """It reads the prompt alone: the conclusion of fig6.yaml says so."""
     environment = make_environment("webshop", split="heldout")
     solved = 0
     for seed in range(100):

@@ -9,7 +9,7 @@ import pytest
 from tools.site.markdown import PAGES, docstring_for_site, page_for_site
 
 
-def shown(text: str, page: str = "results.md") -> str:
+def shown(text: str, page: str = "paper.md") -> str:
     return page_for_site(text, page, lambda path: f"files/{path}")
 
 
@@ -20,12 +20,12 @@ def shown(text: str, page: str = "results.md") -> str:
         ("index.md", "CONTRIBUTING.md", "contributing.md"),
         ("index.md", "docs/images/a.png", "images/a.png"),
         ("changes.md", "docs/ray.md", "ray.md"),
-        ("results.md", "ray.md", "ray.md"),
-        ("results.md", "../README.md#start", "index.md#start"),
-        ("results.md", "../experiments/table4.yaml", "files/experiments/table4.yaml"),
+        ("paper.md", "ray.md", "ray.md"),
+        ("paper.md", "../README.md#start", "index.md#start"),
+        ("paper.md", "../experiments/table4.yaml", "files/experiments/table4.yaml"),
         ("python-api.md", "../../docs/notebook.md", "notebook.md"),
-        ("results.md", "#here", "#here"),
-        ("results.md", "https://optuna.org/docs/", "https://optuna.org/docs/"),
+        ("paper.md", "#here", "#here"),
+        ("paper.md", "https://optuna.org/docs/", "https://optuna.org/docs/"),
     ],
 )
 def test_a_link_leads_to_the_page_or_the_file_of_the_site(page: str, link: str, leads_to: str):
@@ -33,10 +33,9 @@ def test_a_link_leads_to_the_page_or_the_file_of_the_site(page: str, link: str, 
     assert shown(f'<a href="{link}">', page) == f'<a href="{leads_to}">'
 
 
-def test_marks_and_badges_are_left_out_but_not_in_code():
-    assert shown("<!-- results: a runs -->10 runs<!-- end --> in\nten <!-- given: ten -->.") == "10 runs in\nten."
+def test_badges_are_left_out_and_code_stays():
     assert shown("[![tests](https://a/b.svg)](https://a/b) text") == "text"
-    code = "```\n<!-- results: a table b -->\n  - [a](docs/b.md)\n```\n`<!-- end -->`"
+    code = "```\n  - [a](docs/b.md)\n```\n`[a](docs/b.md)`"
     assert shown(code, "index.md") == code
 
 

@@ -52,6 +52,7 @@ class Experiment:
     overrides  the overrides of the command line, as typed
     order      "seeds": the runs are executed seed by seed; "file": in the order of the matrix
     is_search  True for a search: the runs are those that its trials have asked for so far, and there is no matrix
+    question, prediction, conclusion   what the file says in words, "" if nothing; shown on the report
     mark       readable text and hash of the overrides, which separates these results from those of the plain file;
                "" without overrides; seeds that are added to those of the file do not count
     """
@@ -76,6 +77,9 @@ class Experiment:
     reference: str | None = None
     order: str = "seeds"
     is_search: bool = False
+    question: str = ""
+    prediction: str = ""
+    conclusion: str = ""
 
     @property
     def reference_folder(self) -> Path | None:

@@ -19,15 +19,17 @@ from plat.spec.reading.yaml_reader import Document, read
 from plat.suggest import suggest
 
 KEYS = (
-    "title", "paper", "source", "reference", "order", "base", "matrix", "zip", "include", "exclude", "report", "claims",
+    "title", "question", "prediction", "conclusion", "paper", "source", "reference", "order", "base", "matrix", "zip",
+    "include", "exclude", "report", "claims",
 )  # fmt: skip
+WORDS = ("question", "prediction", "conclusion")  # what people read on the report; no run depends on them
 ORDERS = ("seeds", "file")  # in which the runs are executed
 NAME = re.compile(r"\w[\w. -]{0,119}")  # the name of an experiment or search file, without `.yaml`
 
 
 @dataclass(frozen=True)
 class ExperimentFile:
-    """One experiment file: title, paper, source, reference, order, report and claims (`header`), base, and matrix.
+    """One experiment file: title, words, paper, reference, report, claims and so on (`header`), base, and matrix.
 
     The matrix has the axes of the command line in place of those of the file.
     """
@@ -48,6 +50,7 @@ def read_file(document: Document, line: CommandLine) -> ExperimentFile:
             raise SpecError(f"unknown key {key!r}", where=document.where_key(key), fix=suggest(key, KEYS, "keys"))
     header: dict[str, Any] = {"title": read_title(document, "what this shows")}
     header |= {key: read_text(document, key) for key in ("paper", "source", "reference")}
+    header |= {key: (read_text(document, key) or "").strip() for key in WORDS}
     header["order"] = ORDERS[0] if "order" not in data else read_text(document, "order")
     if header["order"] not in ORDERS:
         fix = "`order: seeds` gives each cell its first seed before any gets its second, `order: file` keeps the file's"
