@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from fresh_plat import fresh_plat
 
 EXPERIMENT = """
 title: A test
@@ -34,18 +35,29 @@ def plat(plat, nothing_named, monkeypatch, tmp_path):
     return plat
 
 
-@pytest.fixture
-def swept(plat, toy_paper, empty_store, monkeypatch, tmp_path):
+@pytest.fixture(scope="module")
+def finished(toy_paper, empty_store, tmp_path_factory) -> Path:
     """The home `here` with a finished sweep of small.yaml, and an empty home `there`, both with a store."""
+    folder = tmp_path_factory.mktemp("finished")
+    for name in ("here", "there"):
+        (folder / name).mkdir()
+        shutil.copy(empty_store, folder / name / "mlflow.db")
+    (folder / "small.yaml").write_text(EXPERIMENT)
+    (folder / "papers").mkdir()
+    (folder / "papers" / "toy.yaml").write_text("title: A toy\n")
+    environment = {key: value for key, value in os.environ.items() if key not in ("PLAT_HOME", "MLFLOW_TRACKING_URI")}
+    environment["PYTHONPATH"] = os.pathsep.join([str(toy_paper), os.environ.get("PYTHONPATH", "")])
+    done = fresh_plat("sweep", "small.yaml", "--home", "here", cwd=folder, env=environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+@pytest.fixture
+def swept(plat, finished, toy_paper, monkeypatch, tmp_path):
+    """A copy of `finished` that a test may change, with the toy paper's plug-ins published."""
     monkeypatch.syspath_prepend(str(toy_paper))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(toy_paper), os.environ.get("PYTHONPATH", "")]))
-    for name in ("here", "there"):
-        (tmp_path / name).mkdir()
-        shutil.copy(empty_store, tmp_path / name / "mlflow.db")
-    (tmp_path / "small.yaml").write_text(EXPERIMENT)
-    (tmp_path / "papers").mkdir()
-    (tmp_path / "papers" / "toy.yaml").write_text("title: A toy\n")
-    assert plat("sweep", "small.yaml", "--home", "here")[0] == 0
+    shutil.copytree(finished, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
 

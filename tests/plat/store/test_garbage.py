@@ -59,8 +59,11 @@ def test_half_written_files_go_when_they_are_old(home):
     assert not garbage(home)
     os.utime(scratch, (time.time() - 7200,) * 2)
     assert [item.path for item in garbage(home)] == [scratch]
+    index = home.root / "index.db"  # of plat 0.4
+    index.touch()
+    assert {item.path for item in garbage(home)} == {scratch, index}
     remove_garbage(garbage(home))
-    assert not scratch.exists()
+    assert not scratch.exists() and not index.exists()
 
 
 def test_a_half_written_checkpoint_of_a_run_that_goes_on_is_left_alone(home):

@@ -1,6 +1,6 @@
 """Find and remove files of a home that are no longer needed. Nothing of a run that may resume is ever listed.
 
-scratch       half-written files and folders of killed processes, at least an hour old
+scratch       half-written files and folders of killed processes, at least an hour old; the index of plat 0.4
 checkpoints   of done runs, except the newest of each attempt (it says which events count) and the peak
 artifacts     of attempts of a done run that did not make its result
 preparations  notes and logs of preparations that are over
@@ -86,6 +86,7 @@ def _scratch(home: Home, runs: list[RunPaths]) -> Iterator[tuple[str, Path]]:
         *(path for path in _entries(home.runs) if path.is_dir()),
     ]
     yield from (("scratch", path) for folder in folders for path in _old_scratch(folder))
+    yield from (("scratch", path) for path in home.root.glob("index.db*"))  # of plat 0.4
     for run in runs:
         listed = [*_old_scratch(run.root)]
         folders = [folder for attempt in run.attempts() for folder in (attempt.checkpoints, attempt.artifacts)]
