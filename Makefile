@@ -1,7 +1,8 @@
 # The whole of plat from a fresh clone. `make sweep` first, `make test` second.
 #
 #   make sweep    install into .venv (once; two to ten minutes, most of it downloads), then train and print Table 4
-#   make test     the tests
+#   make test     the tests, without the slow ones
+#   make test-slow  tests of some seconds each (a quarter of an hour)
 #   make coverage  the tests, and which lines they run (build/coverage/index.html)
 #   make test-cluster  the tests on a real SLURM and of a team's store (PostgreSQL), which they install (Debian, as
 #                      root), start and stop on this machine
@@ -27,16 +28,20 @@ ARGS ?=
 REPORTS ?= all
 BIN := .venv/bin
 INSTALLED := .venv/.installed
+HERE := not chaos and not science and not cluster and not verl and not sandbox and not cuda and not long
 PIP := $(BIN)/python -m pip install --disable-pip-version-check
 
-.PHONY: sweep test test-long coverage test-cluster test-verl test-sandbox reproduce-smoke lint results bench site install clean
+.PHONY: sweep test test-slow test-long coverage test-cluster test-verl test-sandbox reproduce-smoke lint results bench site install clean
 .DELETE_ON_ERROR:
 
 sweep: $(INSTALLED)
 	@$(BIN)/plat sweep experiments/table4.yaml $(ARGS)
 
 test: $(INSTALLED)
-	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile -m "not slow and $(HERE)" $(ARGS)
+
+test-slow: $(INSTALLED)
+	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile -m "slow and $(HERE)" $(ARGS)
 
 test-long: $(INSTALLED)
 	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile -m "long and not cluster and not chaos" $(ARGS)

@@ -35,6 +35,16 @@ TRUE_TYPE, STYLE["pdf.fonttype"] = STYLE["pdf.fonttype"], 3
 OUTSIDE = Path(__file__).parent / "outside_paper"
 
 
+SLOW = frozenset((Path(__file__).parent / "slow.txt").read_text(encoding="utf-8").split())
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of tests/slow.txt (see `tools.slow_tests`)."""
+    for item in items:
+        if item.nodeid.partition("[")[0] in SLOW:
+            item.add_marker("slow")
+
+
 @pytest.fixture(scope="session")
 def toy_paper(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The toy second paper, installed by pip into a folder of its own; put it on PYTHONPATH to publish its plugins."""
