@@ -13,7 +13,7 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable
 from pathlib import Path
 
-SECONDS = 2.5
+SECONDS = 2.0
 LIST = Path("tests/slow.txt")
 
 
