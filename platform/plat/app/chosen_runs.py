@@ -124,7 +124,7 @@ def table_of_runs(
     asked = [name.strip() for name in (columns or "").split(",") if name.strip()]
     named = [name for name in asked if not name.startswith("+")] or _usual_columns(chosen or everything, experiments)
     shown = list(dict.fromkeys([*named, *(name.removeprefix("+") for name in asked if name.startswith("+"))]))
-    _check_columns([*shown, *([sort.lstrip("-")] if sort else [])], everything)
+    _check_columns([*(name.removeprefix("+") for name in asked), *([sort.lstrip("-")] if sort else [])], everything)
     if sort or not experiments:
         chosen = _sorted_by(sort or "run", chosen)
     return shown, chosen, not everything

@@ -178,7 +178,9 @@ def describe_preparation(view: View) -> str:
 def summary(totals: Totals) -> str:
     """Return one line about the sweep: `12 of 72 done, 2 running, 58 to go, about 12.5 min left`."""
     parts = [f"{totals.done} of {totals.runs} done"]
-    counts = {"failed": totals.failed, "preparing": totals.preparing, "running": totals.running}
+    others = totals.done + totals.failed + totals.running + totals.waiting + totals.queued
+    counts = {"failed": totals.failed, "interrupted": totals.runs - others}
+    counts |= {"preparing": totals.preparing, "running": totals.running}
     counts |= {"elsewhere": totals.waiting, "to go": totals.queued}
     parts += [f"{count} {word}" for word, count in counts.items() if count]
     if totals.eta is not None:

@@ -58,6 +58,11 @@ def test_it_is_the_headline_everywhere_and_makes_no_new_run(plat):
     assert header.split()[-2:] == ["Val", "Loss"] and first.split()[-1] == "0.5" and "success" not in header
 
 
+def test_runs_that_have_not_begun_are_listed(plat):
+    assert plat("runs", "m.yaml").count("missing") == 10
+    assert "there is no column 'Val Loss'" in plat("runs", "m.yaml", "--columns", "+Val Loss", code=2)
+
+
 def test_columns_and_conditions_may_name_a_metric_with_a_blank(plat):
     plat("sweep", "plain.yaml")
     assert "aux" in plat("runs", "plain.yaml")  # the columns that plat chooses

@@ -315,6 +315,10 @@ def test_the_time_left_is_not_told_before_a_run_has_ended(tmp_path):
     assert board.totals(views, 1).eta == 190.0, "nothing waits for a slot"
 
 
+def test_runs_that_were_interrupted_are_counted():
+    assert summary(replace(TOTALS, done=10, eta=None)).startswith("10 of 72 done, 1 failed, 2 interrupted, 1 preparing")
+
+
 def test_a_run_that_was_asked_to_end_before_it_began_does_not_begin_in_a_task(home):
     """A task's runs wait for each other: the mark of a waiting one must hold. A sweep of one's own drops it."""
     runs = [toy_run(seed=seed) for seed in range(2)]

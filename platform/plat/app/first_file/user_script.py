@@ -111,6 +111,8 @@ def user_script(name: str, given: Sequence[str] = ()) -> UserScript:
         words = f"papermill --log-output {shlex.quote(name)} {{plat.run_dir}}/out.ipynb -p lr {{lr}}"
         fix = f"script.command: {words}, with script.metrics: text for what its cells print"
         raise SpecError("papermill can run this notebook", where=str(path), fix=fix)
+    if path.suffix in (".yaml", ".yml"):
+        raise SpecError("this is no script", where=str(path), fix=f"`plat sweep {name}` executes an experiment file")
     if path.suffix not in (".py", *INTERPRETERS) and not os.access(path, os.X_OK):
         raise SpecError("this file is not executable", where=str(path), fix=f"chmod +x {shlex.quote(name)}")
     files = [path.name]

@@ -69,7 +69,8 @@ def check_file(path: Path, timeout: float | None = None, *, to_write: bool = Fal
     """
     check_place(path)
     if not has_content(path):
-        raise StoreError("there is no store yet", where=str(path), fix="`plat sweep FILE` or `plat sync` makes it")
+        fix = "`plat sweep FILE` makes it; `plat import DIR` makes it from a bundle, such as those in results/"
+        raise StoreError("there is no store yet", where=str(path), fix=fix)
     with store_errors(f"sqlite:///{path}"), contextlib.closing(_opened(path, timeout, to_write)) as file:
         tables = {str(row[0]) for row in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         missing = NEEDED - tables
