@@ -30,7 +30,7 @@ os.environ.setdefault("PLAT_ALLOW_IMPORT", "1")
 
 # The fonts of a PDF take four times as long as the rest of a figure's files; Type 3 is quick to embed. One test of
 # figures looks at the fonts that journals ask for.
-TRUE_TYPE, STYLE["pdf.fonttype"] = STYLE["pdf.fonttype"], 3
+STYLE["pdf.fonttype"] = 3
 
 OUTSIDE = Path(__file__).parent / "outside_paper"
 

@@ -46,19 +46,14 @@ class RunState:
 def run_state(paths: RunPaths) -> RunState:
     """Return the state of a run."""
     result = run_files.read_result(paths)
-    return _state_of_unfinished(paths) if result is None else done_state(facts_of_done(result))
+    return _state_of_unfinished(paths) if result is None else _done_state(result)
 
 
-def facts_of_done(result: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return what `done_state` needs of a result.json: outcome, step, success, iterations, attempt, time, reason."""
-    facts = (result.get(key) for key in ("step", "success", "iterations"))
-    return result["outcome"], *facts, result.get("attempt", 0), result.get("time"), result.get("reason") or ""
-
-
-def done_state(facts: Sequence[Any]) -> RunState:
-    """Return the state of a done run from its `facts_of_done`."""
-    outcome, step, success, iterations, attempt, ended, reason = facts
-    return RunState(RunStatus.DONE, outcome, step, success, iterations, attempt, _age(ended), reason)
+def _done_state(result: Mapping[str, Any]) -> RunState:
+    """Return the state of a done run from its result.json."""
+    step, success, iterations = (result.get(key) for key in ("step", "success", "iterations"))
+    age, reason = _age(result.get("time")), result.get("reason") or ""
+    return RunState(RunStatus.DONE, result["outcome"], step, success, iterations, result.get("attempt", 0), age, reason)
 
 
 def _state_of_unfinished(paths: RunPaths) -> RunState:
