@@ -14,9 +14,9 @@ from sweep_processes import Recorder, wait_for
 from toy_runs import comparable, no_step_twice, toy_run
 
 from plat.dispatch.dispatcher import SchedulerError
-from plat.dispatch.dispatcher_spec import OVER
 from plat.dispatch.driver import sweep
 from plat.dispatch.schedulers import cancel_runs
+from plat.dispatch.setting import OVER
 from plat.dispatch.slurm.commands import Slurm
 from plat.dispatch.slurm.slurm_refresh import ask, refresh, task_states
 from plat.store.coordination.submissions import newest_record, open_submissions

@@ -9,9 +9,9 @@ from clusters import QUICK
 from toy_runs import toy_run
 
 from plat.dispatch.dispatcher import SchedulerError
-from plat.dispatch.dispatcher_spec import PENDING
 from plat.dispatch.driver import sweep
 from plat.dispatch.schedulers import cancel_runs
+from plat.dispatch.setting import PENDING
 from plat.dispatch.slurm.commands import Slurm
 from plat.dispatch.slurm.slurm_refresh import refresh, task_states
 from plat.store.coordination.submissions import newest_record

@@ -18,8 +18,8 @@ from plat.words.outcomes import PRUNED
 
 if TYPE_CHECKING:
     from plat.dispatch.dispatcher import Dispatcher
-    from plat.dispatch.dispatcher_spec import SearchCall, Setting
     from plat.dispatch.progress import Progress
+    from plat.dispatch.setting import SearchCall, Setting
     from plat.dispatch.sweep_ends import SweepReport
     from plat.search.following import Summary
     from plat.search.search import Search
@@ -94,8 +94,9 @@ def search_rest(
     from plat.search.trial_source import TrialSource
 
     make_home(sweep)
-    if open_search := find_dispatcher(sweep.target.on).open_search:
-        followed = _search_there(sweep, search, open_search, progress)
+    dispatcher = find_dispatcher(sweep.target.on)
+    if dispatcher.executes_searches:
+        followed = _search_there(sweep, search, dispatcher.open_search, progress)
         if followed is not None:
             return followed
     home, threads = sweep.home, max(1, Resources.of(search.first_run.resources).threads)
@@ -115,8 +116,8 @@ def _search_there(
 
     Raises HomeError if a process that is not of that dispatcher works on the search, and what `run_missing` raises.
     """
-    from plat.dispatch.dispatcher_spec import SearchCall
     from plat.dispatch.schedulers import ask_schedulers
+    from plat.dispatch.setting import SearchCall
     from plat.search.following import FollowedSearch, summarise
     from plat.search.study import Study, open_study
     from plat.search.trials import Trials

@@ -20,9 +20,9 @@ from plat.words.states import RunStatus
 
 if TYPE_CHECKING:
     from plat.dispatch.dispatcher import Dispatcher
-    from plat.dispatch.dispatcher_spec import Setting
     from plat.dispatch.feed import Source
     from plat.dispatch.progress import Progress
+    from plat.dispatch.setting import Setting
     from plat.dispatch.sweep_ends import SweepReport
     from plat.spec.expansion.experiment import Experiment, Run
     from plat.store.run_directory.state import RunState

@@ -1,4 +1,6 @@
-"""The protocol of every dispatcher, and the jobs and changes it reports.
+"""The contract of a dispatcher, and the jobs and changes that it reports.
+
+A dispatcher is a subclass of `Dispatcher`, published under the entry-point group `plat.dispatchers`.
 
 Only `result.json` makes a run done, not a scheduler's report. A dispatcher waits for runs that another process holds. A
 failed run affects no other run. `cancel` and `close` leave every run in a state that the next sweep can resume.
@@ -6,12 +8,17 @@ failed run affects no other run. `cancel` and `close` leave every run in a state
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
 
-from plat.errors import PlatError
+from plat.dispatch.setting import SearchCall, Setting, TaskKey, TaskState, cannot_detach
+from plat.errors import PlatError, SpecError
+from plat.store.coordination.submissions import Submission
+from plat.store.home import Home
 from plat.words.outcomes import is_result
 from plat.words.states import JobState
 
@@ -99,53 +106,106 @@ class SchedulerError(PlatError):
         self.passes = passes
 
 
-class Dispatcher(Protocol):
-    """Execute runs somewhere. The driver calls it from one thread.
+class Dispatcher(ABC):
+    """A way to execute runs. plat asks the class, then opens one with `open`; the driver calls it from one thread.
 
-    slots       number of jobs that run at the same time; None until `submit` has decided it
-    stopping    may be set from outside at any moment (by a signal handler); from then on nothing is started
-    notices     lines to show to the user; the driver shows and removes them
-    farewell    explains the effect of `stop`; shown to the user after Ctrl-C
-    detachable  True if jobs continue after this process ends; `handed_over` then tells when it may end
+    on_this_machine      this machine executes the runs; False for a scheduler, which may also have runs of other sweeps
+    detaches_by_default  a sweep returns as soon as the scheduler has its runs, unless `--wait` is given
+    executes_searches    `open_search` opens a whole search; else the command asks for its trials
+    farewell             explains the effect of `stop`; shown to the user after Ctrl-C
+    detachable           jobs continue after this process ends; `handed_over` then tells when it may end
+    slots                number of jobs that run at the same time; None until `submit` has decided it
+    jobs                 all jobs so far, ended ones included, by `Job.id`; the id of a run's job must be the run's id
+    stopping             may be set from outside at any moment (by a signal handler); then nothing more is started
+    notices              lines to show to the user; the driver shows and removes them
     """
 
-    stopping: bool
-    notices: list[str]
+    on_this_machine: ClassVar[bool] = True
+    detaches_by_default: ClassVar[bool] = False
+    executes_searches: ClassVar[bool] = False
+    farewell = ""
+    detachable = False
+    slots: int | None
+    jobs: Mapping[str, Job]
 
-    # Read-only: an attribute or a property.
-    @property
-    def slots(self) -> int | None: ...
+    def __init__(self, setting: Setting) -> None:
+        self.home = setting.home
+        self.slots = setting.jobs
+        self.jobs = {}
+        self.stopping = False
+        self.notices: list[str] = []
 
-    @property
-    def farewell(self) -> str: ...
+    @classmethod
+    def open(cls, setting: Setting) -> Dispatcher:
+        """Return a dispatcher. Raises SpecError for wrong settings, and SchedulerError if it cannot be used here."""
+        return cls(setting)
 
-    @property
-    def detachable(self) -> bool: ...
+    @classmethod
+    def located(cls, cluster: Sequence[str], files: Sequence[Path]) -> Sequence[str]:
+        """Return the `cluster` settings with names of files replaced by their paths.
 
-    @property
-    def jobs(self) -> Mapping[str, Job]:
-        """All jobs so far, ended ones included, by `Job.id`; the id of a run's job must be the run's id."""
+        A file may lie beside the experiment files `files`. Raises SpecError if it is not found.
+        """
+        return cluster
 
+    @classmethod
+    def check_settings(cls, cluster: Sequence[str], detach: bool) -> None:
+        """Raise SpecError for unsupported settings; write nothing. By default all of them are unsupported."""
+        if cluster:
+            raise SpecError(
+                f"{cluster[0]} chooses where a scheduler executes runs, and this dispatcher has no scheduler",
+                where="the command line",
+                fix="add --on slurm (or another scheduler), or leave cluster... out",
+            )
+        if detach:
+            raise cannot_detach()
+
+    @classmethod  # noqa: B027
+    def check_reachable(cls, cluster: Sequence[str]) -> None:
+        """Raise SchedulerError if the scheduler does not answer; write nothing."""
+
+    @classmethod
+    def task_states(cls, home: Home, note: bool) -> Mapping[TaskKey, TaskState]:
+        """Return the states of the tasks of open submissions; with `note`, record in the home which are over."""
+        return {}
+
+    @classmethod  # noqa: B027
+    def end_tasks(cls, tasks: Sequence[tuple[Submission, int]]) -> None:
+        """End these tasks of submissions, of which no run is wanted any more."""
+
+    @classmethod
+    def open_search(cls, setting: Setting, search: SearchCall) -> Dispatcher:
+        """Return a dispatcher that executes a whole search by itself, and follows its runs. Raises as `open` does."""
+        raise NotImplementedError(f"{cls.__name__} executes no searches")
+
+    @abstractmethod
     def submit(self, runs: Sequence[Run]) -> list[Handle]:
         """Queue runs, in this order, and prepare to start them. May raise PlatError if they cannot run here."""
 
+    @abstractmethod
     def poll(self, timeout: float = 0.0) -> list[Change]:
         """Start ready jobs, wait at most `timeout` seconds for changes, and return them."""
 
+    @abstractmethod
     def active(self) -> bool:
         """Return True while there is something left to poll for."""
 
     def handed_over(self) -> bool:
         """Return True if this process may end, because a scheduler has every run that has not ended."""
+        return not self.active()
 
+    @abstractmethod
     def stop(self) -> None:
         """Start nothing more. Ask jobs that need this process to save and stop; jobs of a scheduler continue."""
 
+    @abstractmethod
     def kill(self) -> None:
         """End jobs that need this process at once; the next sweep resumes from the newest checkpoints."""
 
+    @abstractmethod
     def cancel(self, handles: Sequence[Handle]) -> None:
         """Cancel these runs for good (outcome "cancelled"); runs that have not started are dropped."""
 
+    @abstractmethod
     def close(self) -> None:
         """Release all resources; ask running jobs to stop."""

@@ -19,9 +19,9 @@ from plat.characters import without_numbers
 from plat.dispatch import registry
 from plat.dispatch.admission import Admission
 from plat.dispatch.dispatcher import ENDED, QUEUED, RUNNING, WAITING, Change, Dispatcher, Handle
-from plat.dispatch.dispatcher_spec import Setting, cannot_detach
 from plat.dispatch.feed import Feed, FixedRuns, Source
 from plat.dispatch.progress import Board, Progress
+from plat.dispatch.setting import Setting, cannot_detach
 from plat.dispatch.sweep_ends import RunEnd, SweepReport, end_of
 from plat.plugins.plugin_code import FILES
 from plat.processes.own_process import handling

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
 import functools
 import inspect
+import types
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from plat.dispatch.dispatcher import Dispatcher
-from plat.dispatch.dispatcher_spec import DispatcherSpec, Setting
+from plat.dispatch.setting import Setting
 from plat.errors import PluginError, SpecError
 from plat.plugins.loading import load_plugin, published
 from plat.suggest import suggest
@@ -19,17 +18,7 @@ from plat.user_code import definition_of, position_of, user_code
 
 GROUP = "plat.dispatchers"
 LOCAL = "local"
-PARAMETERS = {"open_dispatcher": ("setting",)} | {  # of the functions of a DispatcherSpec
-    field.name: tuple(inspect.signature(field.default).parameters)
-    for field in dataclasses.fields(DispatcherSpec)
-    if callable(field.default)
-}
-METHODS = {  # of a Dispatcher, without `self`
-    name: tuple(inspect.signature(function).parameters)[1:]
-    for name, function in vars(Dispatcher).items()
-    if inspect.isfunction(function) and not name.startswith("_")
-}
-ATTRIBUTES = ("slots", "stopping", "notices", "farewell", "detachable", "jobs")
+ATTRIBUTES = ("slots", "stopping", "notices", "jobs")
 
 
 def check_name(name: str) -> str:
@@ -44,40 +33,26 @@ def names() -> list[str]:
     return list(published(GROUP))
 
 
-def find_dispatcher(name: str) -> DispatcherSpec:
+def find_dispatcher(name: str) -> type[Dispatcher]:
     """Return the published dispatcher of this name.
 
-    Raises SpecError if there is none, and PluginError if it cannot be imported, or if a function is missing or takes
-    other arguments. The functions of another package's dispatcher raise PluginError in place of unexpected errors.
+    Raises SpecError if there is none, and PluginError if it cannot be imported, or if a method is missing or takes
+    other arguments. The methods of another package's dispatcher raise PluginError in place of unexpected errors.
     """
-    spec = load_plugin(GROUP, check_name(name))
-    value = published(GROUP)[name].value
-    if not isinstance(spec, DispatcherSpec):
+    loaded = load_plugin(GROUP, check_name(name))
+    where = position_of(published(GROUP)[name].value)
+    title = f"the dispatcher {name!r}"
+    if not (isinstance(loaded, type) and issubclass(loaded, Dispatcher)):
+        kind = "class" if isinstance(loaded, type) else type(loaded).__name__
         raise PluginError(
-            f"the dispatcher {name!r} is a {type(spec).__name__}, not a DispatcherSpec",
-            where=position_of(value),
-            fix="write SPEC = DispatcherSpec(open_dispatcher), from plat.dispatch.dispatcher_spec",
+            f"{title} is a {kind} that is no subclass of Dispatcher",
+            where=where,
+            fix="publish a subclass of plat.dispatch.dispatcher.Dispatcher",
         )
-    _check_functions(f"the DispatcherSpec of {name!r}", spec, PARAMETERS, position_of(value))
-    if _is_ours(name):
-        return spec
-    functions: dict[str, Any] = {title: _guarded(name, title, getattr(spec, title)) for title in PARAMETERS}
-    return dataclasses.replace(spec, **functions)
-
-
-def _is_ours(name: str) -> bool:
-    return published(GROUP)[name].value.startswith("plat.")
-
-
-def _guarded(name: str, title: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function of a plug-in so that an unexpected error becomes a PluginError with the plug-in's line."""
-
-    @functools.wraps(function)
-    def call(*arguments: Any, **options: Any) -> Any:
-        with user_code(f"{title} of the dispatcher {name!r} failed"):
-            return function(*arguments, **options)
-
-    return call
+    if published(GROUP)[name].value.startswith("plat."):
+        return loaded
+    _check_methods(f"{title} ({loaded.__name__})", loaded, where)
+    return _guarded(loaded, title)
 
 
 def located(name: str, cluster: Sequence[str], files: Sequence[Path]) -> tuple[str, ...]:
@@ -88,48 +63,73 @@ def located(name: str, cluster: Sequence[str], files: Sequence[Path]) -> tuple[s
 def open_dispatcher(name: str, setting: Setting) -> Dispatcher:
     """Open the dispatcher of this name; SpecError or SchedulerError if it cannot be used here.
 
-    Raises PluginError if opening it fails, or the opened object lacks a method or attribute of `Dispatcher`.
+    Raises PluginError if opening it fails, or the opened object lacks an attribute of `Dispatcher`.
     """
-    spec = find_dispatcher(name)
-    dispatcher = spec.open_dispatcher(setting)
-    title = f"the dispatcher {name!r} ({type(dispatcher).__name__})"
-    where = definition_of(spec.open_dispatcher) or position_of(published(GROUP)[name].value)
+    kind = find_dispatcher(name)
+    dispatcher = kind.open(setting)
     missing = [attribute for attribute in ATTRIBUTES if not hasattr(dispatcher, attribute)]
     if missing:
-        raise _wrong(title, f"it has no {', '.join(missing)}", where, "Dispatcher")
-    _check_functions(title, dispatcher, METHODS, where)
-    for method in () if _is_ours(name) else METHODS:
-        with contextlib.suppress(AttributeError):  # a class with __slots__ keeps its methods
-            setattr(dispatcher, method, _guarded(name, method, getattr(dispatcher, method)))
+        title = f"the dispatcher {name!r} ({type(dispatcher).__name__})"
+        fix = "call super().__init__(setting) in its __init__"
+        where = definition_of(kind.__init__) or position_of(published(GROUP)[name].value)
+        raise PluginError(f"{title} is wrong: it has no {', '.join(missing)}", where=where, fix=fix)
     return dispatcher
 
 
-def _check_functions(title: str, owner: object, functions: dict[str, tuple[str, ...]], where: str) -> None:
-    for name, parameters in functions.items():
-        function = getattr(owner, name, None)
-        kind = type(owner).__name__ if isinstance(owner, DispatcherSpec) else "Dispatcher"
-        if not callable(function):
-            raise _wrong(title, f"it has no function {name}({', '.join(parameters)})", where, kind)
-        if not _takes(function, parameters):
-            written = f"{name}{inspect.signature(function)}"
-            expected = f"{name}({', '.join(parameters)})"
-            raise _wrong(title, f"{written} cannot be called as {expected}", definition_of(function) or where, kind)
+def _functions(kind: type) -> dict[str, Any]:
+    """Return the public functions of `Dispatcher`, and `__init__`, as this class has them, bound to nothing."""
+    names = [name for name in vars(Dispatcher) if not name.startswith("_")]
+    found = {name: inspect.getattr_static(kind, name) for name in [*names, "__init__"]}
+    return {name: one for name, one in found.items() if callable(getattr(Dispatcher, name))}
+
+
+def _check_methods(title: str, kind: type[Dispatcher], where: str) -> None:
+    """Raise PluginError for the first method that is missing, or cannot be called as that of `Dispatcher`."""
+    fix = "correct it; plat.dispatch.dispatcher.Dispatcher explains each method"
+    for name, function in _functions(kind).items():
+        if name == "__init__":
+            continue
+        parameters = tuple(inspect.signature(getattr(Dispatcher, name)).parameters)
+        expected = f"{name}({', '.join(one for one in parameters if one != 'self')})"
+        if name in kind.__abstractmethods__ or not callable(getattr(kind, name)):
+            raise PluginError(f"{title} is wrong: it has no method {expected}", where=where, fix=fix)
+        bound = getattr(kind, name)
+        if not _takes(bound, parameters):
+            written = f"{name}{inspect.signature(bound)}".replace("(self, ", "(").replace("(self)", "()")
+            place = definition_of(getattr(function, "__func__", function)) or where
+            raise PluginError(f"{title} is wrong: {written} cannot be called as {expected}", where=place, fix=fix)
 
 
 def _takes(function: Callable[..., Any], parameters: tuple[str, ...]) -> bool:
     try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):  # Python cannot tell, for example of a function written in C
+        inspect.signature(function).bind(*parameters)
+    except ValueError:  # Python cannot tell the signature, for example of a function written in C
         return True
-    try:
-        signature.bind(*parameters)
     except TypeError:
         return False
     return True
 
 
-def _wrong(title: str, what: str, where: str, kind: str) -> PluginError:
-    module = "dispatcher_spec" if kind == "DispatcherSpec" else "dispatcher"
-    return PluginError(
-        f"{title} is wrong: {what}", where=where, fix=f"correct it; plat.dispatch.{module}.{kind} explains each part"
+@functools.lru_cache(maxsize=64)
+def _guarded(kind: type[Dispatcher], title: str) -> type[Dispatcher]:
+    """Return a subclass whose methods turn an unexpected error into a PluginError with the plug-in's line."""
+
+    def guard(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        what = f"{title} failed" if name == "__init__" else f"{name} of {title} failed"
+
+        @functools.wraps(function)
+        def call(*arguments: Any, **options: Any) -> Any:
+            with user_code(what):
+                return function(*arguments, **options)
+
+        return call
+
+    methods: dict[str, Any] = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
+    for name, function in _functions(kind).items():
+        if isinstance(function, (classmethod, staticmethod)):
+            methods[name] = type(function)(guard(name, function.__func__))
+        else:
+            methods[name] = guard(name, function)
+    return cast(
+        "type[Dispatcher]", types.new_class(kind.__name__, (kind,), exec_body=lambda space: space.update(methods))
     )

@@ -7,15 +7,15 @@ runs. The run's directory decides its state (`plat.dispatch.decisions`), never t
 from __future__ import annotations
 
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from plat.dispatch import decisions
 from plat.dispatch.decisions import Changes, Decision
-from plat.dispatch.dispatcher import ENDED, QUEUED, RUNNING, WAITING, Change, Handle, Job
-from plat.dispatch.dispatcher_spec import Setting
+from plat.dispatch.dispatcher import ENDED, QUEUED, RUNNING, WAITING, Change, Dispatcher, Handle, Job
 from plat.dispatch.schedulers import cancel_runs
+from plat.dispatch.setting import Setting
 from plat.errors import PlatError
 from plat.runner.failures import FINAL
 from plat.store.coordination.submissions import Record, open_record
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from plat.spec.expansion.run import Run
 
 
-class ScheduledDispatcher(ABC):
+class ScheduledDispatcher(Dispatcher):
     """Base class of a scheduler's dispatcher, which implements `_refresh` and `_hand_over`.
 
     scheduler      its name in the records of runs (`plat.store.coordination.submissions`)
@@ -38,15 +38,12 @@ class ScheduledDispatcher(ABC):
     """
 
     scheduler: ClassVar[str]
-    farewell = ""
+    on_this_machine = False
     detachable = True
+    jobs: dict[str, Job]
 
-    def __init__(self, setting: Setting, refresh_every: float, slots: int | None = None) -> None:
-        self.home = setting.home
-        self.jobs: dict[str, Job] = {}
-        self.slots = slots
-        self.stopping = False
-        self.notices: list[str] = []
+    def __init__(self, setting: Setting, refresh_every: float) -> None:
+        super().__init__(setting)
         self._setting = setting
         self._refresh_every = refresh_every
         self._to_submit: list[Job] = []
@@ -121,7 +118,7 @@ class ScheduledDispatcher(ABC):
             self._apply(job, Decision(ENDED, CANCELLED, "cancelled"))
         cancel_runs(self.home, [job.run.id for job in wanted if job.state != ENDED])
 
-    def close(self) -> None:  # noqa: B027
+    def close(self) -> None:
         """Release all resources; runs of the scheduler continue."""
 
     def _follow(self, job: Job) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from plat.dispatch import registry
-from plat.dispatch.dispatcher_spec import OVER, PENDING, STOP, TaskKey, TaskState, search_id
+from plat.dispatch.setting import OVER, PENDING, STOP, TaskKey, TaskState, search_id
 from plat.errors import PluginError
 from plat.store.coordination.submissions import (
     Record,

@@ -12,6 +12,7 @@ import time
 from typing import Any
 
 from plat.dispatch.local.local_dispatcher import LocalDispatcher
+from plat.dispatch.setting import Setting
 from plat.errors import HomeError, PlatError
 from plat.spec.expansion.run import Run
 from plat.store.coordination.submissions import (
@@ -92,7 +93,7 @@ class Task:
 
     def _execute(self, runs: list[Run]) -> None:
         slots = int(self.manifest.get("slots", 1))
-        dispatcher = LocalDispatcher(self.home, lambda run: self.home.run(run.id), slots=slots, heeds_marks=True)
+        dispatcher = LocalDispatcher(Setting(self.home, lambda run: self.home.run(run.id), slots), heeds_marks=True)
         try:
             dispatcher.submit(runs)
             while dispatcher.active():

@@ -2,7 +2,7 @@
 
 plat.trainers                a trainer: `plat.trainer.api.Trainer`
 plat.default_trainers        a trainer for files that name none, by a key of theirs: `plat.trainer.finding`
-plat.dispatchers             a way to execute runs: `plat.dispatch.dispatcher_spec`
+plat.dispatchers             a way to execute runs: `plat.dispatch.dispatcher.Dispatcher`
 plat.reports, plat.claims    a builder of tables and figures, a check of a claim: `plat_analysis.plugins`
 plat.pruners                 what stops a run of a search by its own metrics: `plat.search.run_pruner.RunPruner`
 plat.verbs                   a verb of the command line: `plat.cli.common.verb`, `plat.cli.common.VerbGroup`

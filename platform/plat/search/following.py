@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from plat.dispatch.dispatcher_spec import SearchCall
+from plat.dispatch.setting import SearchCall
 from plat.dispatch.sweep_ends import RunEnd
 from plat.errors import SpecError
 from plat.search.search import Search

@@ -17,6 +17,7 @@ from plat.dispatch.local.local_decisions import oom_kills, read_end, stall_signa
 from plat.dispatch.local.local_dispatcher import LocalDispatcher
 from plat.dispatch.local.schedule import make_jobs, thread_environment, trainers_that_train
 from plat.dispatch.progress import Board, Totals, summary
+from plat.dispatch.setting import Setting
 from plat.processes.own_process import usable_cores
 from plat.processes.process_tree import signal_name
 from plat.store.coordination.preparations import announced
@@ -325,7 +326,7 @@ def test_a_run_that_was_asked_to_end_before_it_began_does_not_begin_in_a_task(ho
     for run in runs:
         request_cancel(create(home, run, "test"))
     for heeds_marks, state in ((True, "missing"), (False, "done")):
-        dispatcher = LocalDispatcher(home, lambda run: home.run(run.id), slots=1, heeds_marks=heeds_marks)
+        dispatcher = LocalDispatcher(Setting(home, lambda run: home.run(run.id), jobs=1), heeds_marks=heeds_marks)
         dispatcher.submit(runs)
         while dispatcher.active():
             dispatcher.poll(0.1)

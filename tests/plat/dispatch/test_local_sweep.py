@@ -13,6 +13,7 @@ from toy_runs import no_step_twice, toy_run
 from plat.dispatch.driver import sweep
 from plat.dispatch.local import devices
 from plat.dispatch.local.local_dispatcher import LocalDispatcher
+from plat.dispatch.setting import Setting
 from plat.errors import RunError, SpecError
 from plat.spec.expansion.experiment import Experiment
 from plat.store.run_directory import lease
@@ -145,7 +146,7 @@ def test_each_run_sees_its_own_gpu_and_others_none(home, monkeypatch):
 
 def test_cancel_and_the_protocol(home):
     runs = [toy_run(iterations=500, sleep=0.01), toy_run(seed=1, iterations=500, sleep=0.01), toy_run(seed=2)]
-    dispatcher = LocalDispatcher(home, lambda run: create(home, run, ""), slots=1)
+    dispatcher = LocalDispatcher(Setting(home, lambda run: create(home, run, ""), jobs=1))
     handles = dispatcher.submit(runs)
     assert [handle.run_id for handle in handles] == [run.id for run in runs]
     changes = []

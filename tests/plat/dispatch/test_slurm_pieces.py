@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toy_runs import toy_run
 
-from plat.dispatch.dispatcher_spec import OVER, PENDING, RUNNING, UNKNOWN
+from plat.dispatch.setting import OVER, PENDING, RUNNING, UNKNOWN
 from plat.dispatch.slurm.commands import failure_of_sbatch, indices, is_refusal, minutes_of, number_of_job, task_state
 from plat.dispatch.slurm.profile import Profile
 from plat.dispatch.slurm.run_task import PREEMPTED, TIMEOUT, RunTask, Stops, reason_of_stop

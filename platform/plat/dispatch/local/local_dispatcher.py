@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from plat.dispatch.decisions import Changes, Decision
-from plat.dispatch.dispatcher import ENDED, QUEUED, RUNNING, WAITING, Change, Handle
-from plat.dispatch.dispatcher_spec import DispatcherSpec, Setting
+from plat.dispatch.dispatcher import ENDED, QUEUED, RUNNING, WAITING, Change, Dispatcher, Handle
 from plat.dispatch.local import local_decisions
 from plat.dispatch.local.devices import Devices
 from plat.dispatch.local.job_processes import Processes, ProcessesLost
-from plat.dispatch.local.local_settings import check_settings, read_gpus
+from plat.dispatch.local.local_settings import read_gpus
 from plat.dispatch.local.schedule import (
     LocalJob,
     Schedule,
@@ -29,10 +28,9 @@ from plat.dispatch.local.schedule import (
     thread_environment,
     trainers_that_train,
 )
+from plat.dispatch.setting import Setting, cannot_detach
 from plat.planning.cost import cached_keys
 from plat.processes.own_process import usable_cores
-from plat.store.home import Home
-from plat.store.run_directory.paths import RunPaths
 from plat.trainer.finding import find_trainer
 from plat.words.outcomes import CANCELLED, FINISHED, INTERRUPTED
 
@@ -42,45 +40,38 @@ if TYPE_CHECKING:
 CHECK_EVERY = 0.5  # seconds between two checks of waiting jobs and of growing spools
 
 
-class LocalDispatcher:
-    """Dispatcher for this machine; `create(run)` makes a run's directory, just before the run starts.
+class LocalDispatcher(Dispatcher):
+    """Dispatcher for this machine; `setting.create` makes a run's directory, just before the run starts.
 
-    `slots` defaults to usable cores // most threads of a job. With the default, no job is started beside a running one
-    while other sweeps use the cores. `stall_after` (seconds without an event) defaults to the trainer's value, as does
-    `gpus` (GPUs of each job, or the share of one) if it is 0. With `heeds_marks`, a run with a file `cancel` does not
-    start.
+    `setting.jobs` defaults to usable cores // most threads of a job; then no job is started beside a running one while
+    other sweeps use the cores. `setting.stall_after` defaults to the trainer's value, as do the GPUs of each
+    job without `cluster.gpus`. With `heeds_marks`, a run with a file `cancel` does not start.
     """
 
     farewell = "stopping: runs are saving their state (again to kill them); the same command resumes from there"
-    detachable = False  # the worker server ends with its parent
+    jobs: dict[str, LocalJob]
 
-    def __init__(
-        self,
-        home: Home,
-        create: Callable[[Run], RunPaths],
-        *,
-        slots: int | None = None,
-        steal: bool = False,
-        stall_after: float | None = None,
-        gpus: float = 0,
-        heeds_marks: bool = False,
-    ) -> None:
-        self.home = home
-        self.jobs: dict[str, LocalJob] = {}
-        self.slots = slots
-        self.stopping = False
-        self._create = create
-        self._steal = steal
+    def __init__(self, setting: Setting, *, heeds_marks: bool = False) -> None:
+        """Raise SpecError for a wrong setting."""
+        super().__init__(setting)
+        self._create = setting.create
+        self._steal = setting.steal
         self._heeds_marks = heeds_marks
-        self._stall_after = stall_after
-        self._gpus = gpus
+        self._stall_after = setting.stall_after
+        self._gpus = read_gpus(setting.cluster)
         self._schedule = Schedule()
         self._devices = Devices()
-        self._yields = slots is None  # an explicit number of jobs is used as given
-        self.notices: list[str] = []
+        self._yields = setting.jobs is None  # an explicit number of jobs is used as given
         self._changes = Changes()
-        self._processes = Processes(home.logs / "worker-server.txt", self._server_needs)
+        self._processes = Processes(self.home.logs / "worker-server.txt", self._server_needs)
         self._checked = time.monotonic()
+
+    @classmethod
+    def check_settings(cls, cluster: Sequence[str], detach: bool) -> None:
+        """Raise SpecError for a wrong setting, and for `detach`: the runs need this process."""
+        read_gpus(cluster)
+        if detach:
+            raise cannot_detach()
 
     def submit(self, runs: Sequence[Run]) -> list[Handle]:
         """Queue runs and their preparations; SpecError if a run requests more GPUs or machines than there are."""
@@ -147,10 +138,6 @@ class LocalDispatcher:
         """Return True if a job may still change; once stopping, if a job runs."""
         alive = (RUNNING,) if self.stopping else (QUEUED, RUNNING, WAITING)
         return any(job.state in alive for job in self.jobs.values())
-
-    def handed_over(self) -> bool:
-        """Return True if all runs have ended: local runs need this process."""
-        return not self.active()
 
     def stop(self) -> None:
         """Start nothing more; ask running jobs to save and stop."""
@@ -269,18 +256,3 @@ class LocalDispatcher:
             number = local_decisions.stall_signal(job, self.home, limit)
             if number is not None:
                 self._signal(job, number)
-
-
-def open_dispatcher(setting: Setting) -> LocalDispatcher:
-    """Open this machine; raise SpecError for a wrong setting."""
-    return LocalDispatcher(
-        setting.home,
-        setting.create,
-        slots=setting.jobs,
-        steal=setting.steal,
-        stall_after=setting.stall_after,
-        gpus=read_gpus(setting.cluster),
-    )
-
-
-SPEC = DispatcherSpec(open_dispatcher, check_settings=check_settings)

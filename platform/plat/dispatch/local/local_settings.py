@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from plat.dispatch.dispatcher_spec import cannot_detach
 from plat.dispatch.gpu_setting import gpus_per_run
 from plat.errors import SpecError
 
@@ -24,10 +23,3 @@ def read_gpus(cluster: Sequence[str]) -> float:
             )
         gpus = gpus_per_run(value, f"the command line ({text})")
     return gpus
-
-
-def check_settings(cluster: Sequence[str], detach: bool) -> None:
-    """Raise SpecError for a wrong setting, and for `detach`: the runs need this process."""
-    read_gpus(cluster)
-    if detach:
-        raise cannot_detach()

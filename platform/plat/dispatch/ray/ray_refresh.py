@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from plat.dispatch.dispatcher import SchedulerError
-from plat.dispatch.dispatcher_spec import TaskKey, TaskState
 from plat.dispatch.ray.jobs import NOWHERE, Attempt, Cluster, JobsClient, job_id, tune_folder
+from plat.dispatch.setting import TaskKey, TaskState
 from plat.dispatch.submitting import give_up, submitter_may_live
 from plat.processes import identification
 from plat.store.coordination.submissions import Submission, open_submissions

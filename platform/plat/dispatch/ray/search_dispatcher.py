@@ -10,9 +10,8 @@ from typing import Any
 
 from plat.dispatch.decisions import Decision
 from plat.dispatch.dispatcher import ENDED, Job, SchedulerError
-from plat.dispatch.dispatcher_spec import SearchCall, Setting
-from plat.dispatch.ray.ray_settings import read_settings
 from plat.dispatch.ray.tune_dispatcher import TuneDispatcher
+from plat.dispatch.setting import SearchCall, Setting
 from plat.errors import PlatError, SpecError
 from plat.store.coordination.submissions import Record, Submission, newest_records, open_record
 from plat.store.disk.durable import create, read_json, to_checked_json
@@ -31,7 +30,7 @@ class SearchDispatcher(TuneDispatcher):
     driver = "plat.search.ray.tuned_search"
 
     def __init__(self, setting: Setting, search: SearchCall) -> None:
-        super().__init__(setting, read_settings(setting.cluster))
+        super().__init__(setting)
         self._search = search
         self._record: Record | None = None  # of the search
         self._is_over = False

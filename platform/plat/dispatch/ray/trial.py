@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from plat.dispatch.dispatcher_spec import STOP
+from plat.dispatch.setting import STOP
 from plat.errors import PlatError
 from plat.processes import identification
 from plat.processes.own_process import without_dropped

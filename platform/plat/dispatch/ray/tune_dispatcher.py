@@ -20,12 +20,12 @@ from typing import Any
 
 from plat.dispatch.decisions import Decision
 from plat.dispatch.dispatcher import ENDED, REFUSED, Job, SchedulerError
-from plat.dispatch.dispatcher_spec import Setting
 from plat.dispatch.ray.jobs import DRIVER, NOWHERE, Cluster, JobsClient
 from plat.dispatch.ray.ray_refresh import SCHEDULER, refresh
-from plat.dispatch.ray.ray_settings import RaySettings
+from plat.dispatch.ray.ray_settings import read_settings
 from plat.dispatch.ray.trial import KILL
 from plat.dispatch.scheduled import ScheduledDispatcher
+from plat.dispatch.setting import Setting
 from plat.dispatch.submitting import Work, chunks, hand_over, runs_worth
 from plat.planning.cost import History
 from plat.processes.own_process import handle_of, wait_for_end
@@ -41,8 +41,10 @@ class TuneDispatcher(ScheduledDispatcher):
     scheduler = SCHEDULER
     driver = DRIVER  # the module of the program that holds the Tuner
 
-    def __init__(self, setting: Setting, settings: RaySettings) -> None:
-        super().__init__(setting, settings.refresh, setting.jobs)
+    def __init__(self, setting: Setting) -> None:
+        """Raise SpecError for a wrong setting. Ray is asked when the first run is missing."""
+        settings = read_settings(setting.cluster)
+        super().__init__(setting, settings.refresh)
         self._settings = settings
         self._log = setting.home.logs / "ray.txt"
         self._jobs: JobsClient | None = None  # of a cluster

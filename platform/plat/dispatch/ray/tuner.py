@@ -11,8 +11,8 @@ from typing import Any
 from ray import tune
 from ray.tune.search import Searcher
 
-from plat.dispatch.dispatcher_spec import STOP
 from plat.dispatch.ray.trial import execute, resources
+from plat.dispatch.setting import STOP
 from plat.store.coordination.submissions import Submission
 from plat.words.outcomes import INTERRUPTED, failed
 

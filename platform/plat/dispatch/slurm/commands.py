@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from plat.dispatch.dispatcher import SchedulerError
-from plat.dispatch.dispatcher_spec import OVER, PENDING, RUNNING, UNKNOWN, TaskState
+from plat.dispatch.setting import OVER, PENDING, RUNNING, UNKNOWN, TaskState
 from plat.words.outcomes import CANCELLED, failed
 
 NO_SLURM = "fix what SLURM says there; where there is no SLURM, leave --on slurm out"

@@ -8,13 +8,14 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from plat.dispatch.decisions import Decision
-from plat.dispatch.dispatcher import ENDED, REFUSED, Job, SchedulerError
-from plat.dispatch.dispatcher_spec import DispatcherSpec, Setting
+from plat.dispatch.dispatcher import ENDED, REFUSED, Dispatcher, Job, SchedulerError
 from plat.dispatch.scheduled import ScheduledDispatcher
+from plat.dispatch.setting import Setting, TaskKey, TaskState
 from plat.dispatch.slurm.commands import Slurm
 from plat.dispatch.slurm.profile import OLD, Profile, load_profile, with_profile_path
 from plat.dispatch.slurm.slurm_refresh import command_timeout, refresh, task_states
@@ -23,6 +24,7 @@ from plat.dispatch.submitting import Chunk, chunks, runs_worth
 from plat.planning.cost import History
 from plat.spec.composition.schema import select
 from plat.store.coordination.submissions import Record, Submission, open_record
+from plat.store.home import Home
 from plat.trainer.resources import Resources
 from plat.units import counted
 
@@ -40,10 +42,12 @@ class SlurmDispatcher(ScheduledDispatcher):
     """Dispatcher for SLURM under `profile`; `setting.jobs` caps how many tasks of an array run at once."""
 
     scheduler = SCHEDULER
+    detaches_by_default = True
     farewell = "stopped following: the runs that SLURM has continue, and the same command follows them again"
 
     def __init__(self, setting: Setting, profile: Profile, slurm: Slurm) -> None:
-        super().__init__(setting, profile.refresh, setting.jobs or profile.slurm_array_parallelism or None)
+        super().__init__(setting, profile.refresh)
+        self.slots = setting.jobs or profile.slurm_array_parallelism or None
         self._profile = profile
         self._slurm = slurm
         self._doubts: Counter[str] = Counter()  # by run: calls of sbatch without a clear answer
@@ -52,6 +56,58 @@ class SlurmDispatcher(ScheduledDispatcher):
         if profile.old_names:
             pairs = ", ".join(f"{name} is {OLD[name]}" for name in dict.fromkeys(profile.old_names))
             self.notices.append(f"profile {profile.name}: in submitit's names {pairs} (the old names still work)")
+
+    @classmethod
+    def open(cls, setting: Setting) -> Dispatcher:
+        """Open SLURM under the chosen profile; raise SpecError if it is wrong, SchedulerError if there is no SLURM."""
+        profile = load_profile(setting.cluster)
+        return cls(setting, profile, _slurm(profile))
+
+    @classmethod
+    def located(cls, cluster: Sequence[str], files: Sequence[Path]) -> Sequence[str]:
+        """Return the settings with the path of a profile's file in the place of its name."""
+        return with_profile_path(cluster, files)
+
+    @classmethod
+    def check_settings(cls, cluster: Sequence[str], detach: bool) -> None:
+        """Raise SpecError for a wrong profile. `detach` is supported."""
+        load_profile(cluster)
+
+    @classmethod
+    def check_reachable(cls, cluster: Sequence[str]) -> None:
+        """Raise SchedulerError if there is no SLURM or it does not answer, SpecError if the profile is wrong."""
+        _slurm(load_profile(cluster))
+
+    @classmethod
+    def end_tasks(cls, tasks: Sequence[tuple[Submission, int]]) -> None:
+        """Cancel these tasks; skip submissions of which SLURM has no job.
+
+        Raises SchedulerError if SLURM cannot be asked, or if a task is on another cluster than this machine's.
+        """
+        slurm = Slurm(command_timeout(submission for submission, _ in tasks))
+        for home in {submission.home for submission, _ in tasks if submission.job_id() is None}:
+            refresh(home, slurm)  # a number may be unknown, or damaged
+        numbers = [
+            (submission, name) for submission, task in tasks if (name := task_name(submission, task)) is not None
+        ]
+        if not numbers:
+            return
+        here = slurm.site().cluster
+        placed = [(name, str(submission.facts().get("cluster", here))) for submission, name in numbers]
+        if jobs := [name for name, cluster in placed if cluster == here]:
+            slurm.cancel(jobs)
+        for name, cluster in placed:
+            if cluster != here:
+                place = f"on the cluster {cluster}, and this machine's SLURM is {here}"
+                raise SchedulerError(
+                    f"the job {name} is {place}: it is not cancelled",
+                    fix=f"give the command on {cluster}; until then its runs are marked as cancelled",
+                )
+
+    @classmethod
+    def task_states(cls, home: Home, note: bool) -> Mapping[TaskKey, TaskState]:
+        """Return SLURM's states of its tasks; empty if it does not answer."""
+        return task_states(home, note)
 
     def _refresh(self) -> bool:
         try:
@@ -132,62 +188,9 @@ def slurm_chunks(
     return chunks(runs, needed, size, max_array_size)
 
 
-def check_settings(cluster: Sequence[str], detach: bool) -> None:
-    """Raise SpecError for a wrong profile. `detach` is supported."""
-    load_profile(cluster)
-
-
-def check_reachable(cluster: Sequence[str]) -> None:
-    """Raise SchedulerError if there is no SLURM or it does not answer, SpecError if the profile is wrong."""
-    _slurm(load_profile(cluster))
-
-
-def end_tasks(tasks: Sequence[tuple[Submission, int]]) -> None:
-    """Cancel these tasks; skip submissions of which SLURM has no job.
-
-    Raises SchedulerError if SLURM cannot be asked, or if a task is on another cluster than this machine's.
-    """
-    slurm = Slurm(command_timeout(submission for submission, _ in tasks))
-    for home in {submission.home for submission, _ in tasks if submission.job_id() is None}:
-        refresh(home, slurm)  # a number may be unknown, or damaged
-    numbers = [(submission, name) for submission, task in tasks if (name := task_name(submission, task)) is not None]
-    if not numbers:
-        return
-    here = slurm.site().cluster
-    placed = [(name, str(submission.facts().get("cluster", here))) for submission, name in numbers]
-    if jobs := [name for name, cluster in placed if cluster == here]:
-        slurm.cancel(jobs)
-    for name, cluster in placed:
-        if cluster != here:
-            what = (
-                f"the job {name} is on the cluster {cluster}, and this machine's SLURM is {here}: it is not cancelled"
-            )
-            raise SchedulerError(
-                what, fix=f"give the command on {cluster}; until then its runs are marked as cancelled"
-            )
-
-
-def open_dispatcher(setting: Setting) -> SlurmDispatcher:
-    """Open SLURM under the chosen profile; raise SpecError if it is wrong, SchedulerError if there is no SLURM."""
-    profile = load_profile(setting.cluster)
-    return SlurmDispatcher(setting, profile, _slurm(profile))
-
-
 def _slurm(profile: Profile) -> Slurm:
     """Return the SLURM of this machine, after it has answered once."""
     slurm = Slurm(profile.command_timeout)
     slurm.site()
     slurm.check_installed("srun")  # submitit asks for it
     return slurm
-
-
-SPEC = DispatcherSpec(
-    open_dispatcher,
-    located=with_profile_path,
-    check_settings=check_settings,
-    check_reachable=check_reachable,
-    end_tasks=end_tasks,
-    task_states=task_states,
-    on_this_machine=False,
-    detaches_by_default=True,
-)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from plat.dispatch.dispatcher import SchedulerError
-from plat.dispatch.dispatcher_spec import OVER, TaskKey, TaskState
+from plat.dispatch.setting import OVER, TaskKey, TaskState
 from plat.dispatch.slurm.commands import GONE, UNREADABLE, ListedTask, Slurm
 from plat.dispatch.slurm.profile import Profile
 from plat.dispatch.slurm.submission import SCHEDULER, complete, pickle_of

@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any
 from ray.tune.search import Searcher
 
 from plat.dispatch.admission import Admission
-from plat.dispatch.dispatcher_spec import STOP
 from plat.dispatch.ray.driver import main
 from plat.dispatch.ray.jobs import Cluster
 from plat.dispatch.ray.ray_settings import RaySettings, read_settings
 from plat.dispatch.ray.search_dispatcher import note_error
 from plat.dispatch.ray.tuner import LOOK_EVERY, Tasks, run_trials, stop_tasks
+from plat.dispatch.setting import STOP
 from plat.dispatch.submitting import hand_over
 from plat.dispatch.sweep_ends import RunEnd
 from plat.errors import PlatError
