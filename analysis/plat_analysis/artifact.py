@@ -137,6 +137,14 @@ class Table(_Printable, shown=("title", "caption", "fine_print")):
     fine_print: str = ""
 
     @property
+    def tidy(self) -> list[dict[str, Any]]:
+        """Return the lines of the CSV file: `records`, or without any the shown rows by the columns' titles."""
+        if self.records:
+            return self.records
+        titles = [" ".join(filter(None, [column.group, column.title])) for column in self.columns]
+        return [dict(zip(titles, (cell.text for cell in row.cells), strict=True)) for row in self.rows]
+
+    @property
     def whole_caption(self) -> str:
         """Return the caption and the fine print, for a file that stands alone."""
         return " ".join(filter(None, [self.caption, self.fine_print]))

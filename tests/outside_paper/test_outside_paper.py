@@ -150,8 +150,10 @@ def test_a_broken_verb_and_a_broken_check_are_named_and_disturb_nothing_else(tmp
     info = tmp_path / "broken" / "broken-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
-    points = "[plat.verbs]\nnone = json:decoder\nabsent = no_such_module:verb\n[plat.doctor]\nfails = json:loads\n"
-    (info / "entry_points.txt").write_text(points)
+    points = "[plat.verbs]\nnone = json:decoder\nabsent = no_such_module:verb\nlate = late:late\nleaves = late:leaves\n"
+    (info / "entry_points.txt").write_text(points + "[plat.doctor]\nfails = json:loads\n")
+    verbs = "import typer\ndef late():\n    return {}['key']\ndef leaves():\n    raise typer.Exit(7)\n"
+    (info.parent / "late.py").write_text(verbs)
 
     def plat(*arguments: str) -> subprocess.CompletedProcess:
         environment = os.environ | {"PYTHONPATH": str(info.parent), "PLAT_HOME": str(tmp_path / "home")}
@@ -162,6 +164,10 @@ def test_a_broken_verb_and_a_broken_check_are_named_and_disturb_nothing_else(tmp
     wrong = plat("none")
     assert wrong.returncode == 2 and "neither a function nor a VerbGroup" in wrong.stderr
     assert plat("absent").returncode == 2 and "no_such_module" in plat("absent").stderr
+    late = plat("late")
+    assert late.returncode == 2 and "the verb 'late' failed: KeyError: 'key'" in late.stderr
+    assert f"{info.parent / 'late.py'}:3" in late.stderr
+    assert (plat("leaves").returncode, plat("leaves").stderr) == (7, "")
     checks = {check["name"]: check for check in json.loads(plat("doctor", "--json").stdout)["checks"]}
     assert checks["fails"]["level"] == "error" and "failed" in checks["fails"]["says"]
 

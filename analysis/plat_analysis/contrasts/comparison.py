@@ -67,8 +67,8 @@ def check_sides(grid: Compared, differ_in: Sequence[str]) -> None:
     """Raise SpecError where the runs of a pair differ in an option that `differ_in` does not name, or are the same run.
 
     Pairs are runs of equal row, column, seed and build. With an empty `differ_in` they may differ in any option. An
-    option includes all options below it; a group's name includes the group's options. Raises SpecError as well if
-    `differ_in` names an option that no run has.
+    option includes all options below it. An option of a group includes the group's name: with `[filter.rule]` the runs
+    may differ in `filter.name`, too. Raises SpecError as well if `differ_in` names an option that no run has.
     """
     for cell in grid.cells.values():
         treated_runs = cell.sides[grid.treatment].runs
@@ -79,6 +79,7 @@ def check_sides(grid: Compared, differ_in: Sequence[str]) -> None:
 
 
 def _check_pair(grid: Compared, place: str, untreated: RunView, treated: RunView, differ_in: Sequence[str]) -> None:
+    """Raise SpecError as `check_sides` does, for one pair; `place` is its cell, for the message."""
     sides = [leaves(view.run.config) for view in (untreated, treated)]
     known = sorted({*sides[0], *sides[1]})
     for name in differ_in:
@@ -106,9 +107,11 @@ def _check_pair(grid: Compared, place: str, untreated: RunView, treated: RunView
 
 
 def _within(key: str, name: str) -> bool:
+    """Return True if `key` is the option `name`, or lies below it."""
     return key == name or key.startswith(name + ".")
 
 
 def _allowed(key: str, differ_in: Sequence[str]) -> bool:
-    group = key.removesuffix("name")
-    return any(_within(key, name) or (group != key and name.startswith(group)) for name in differ_in)
+    """Return True if two sides may differ in `key`: an option below one of `differ_in`, or the name of its group."""
+    group = key.removesuffix(".name")
+    return any(_within(key, name) or (group != key and _within(name, group)) for name in differ_in)

@@ -14,7 +14,7 @@ from typing import Any
 
 from plat.errors import PlatError, PluginError, SpecError
 from plat.suggest import suggest
-from plat.user_code import in_words, place_of, user_code
+from plat.user_code import in_words, place_of, position_of, user_code
 from plat_analysis.shown_text import printable
 
 FIX = "fix or uninstall the package that publishes it; `plat doctor` tries all of them"
@@ -32,6 +32,12 @@ def find(group: str, name: str, where: str) -> Callable[..., Any]:
     try:
         with user_code(f"{name!r} in {group} cannot be loaded", FIX):
             function: Callable[..., Any] = known[name].load()
+            if not callable(function):
+                raise PluginError(
+                    f"{name!r} in {group} is {function!r:.60}, not a function",
+                    where=position_of(known[name].value),
+                    fix="publish the function itself, such as `BUILDER = build`",
+                )
     except PluginError as error:
         error.where = f"{error.where} (named at {where})" if error.where else where
         raise

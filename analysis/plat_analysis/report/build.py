@@ -16,6 +16,8 @@ from typing import Any
 from plat.errors import SpecError
 from plat.spec.expansion.experiment import Experiment, claimed
 from plat.store.mlflow.frames import Frames
+from plat.units import counted
+from plat.user_code import definition_of
 from plat.words.metric_names import SUCCESS, VAL_SUCCESS, own_metric
 from plat_analysis.artifact import Figure, Table
 from plat_analysis.builder_options import added_axes, by_axes, varied_axes
@@ -202,6 +204,8 @@ def _build(frames: Frames, part: Part, entry: dict[str, Any], where: str) -> lis
             fix="return a list of plat_analysis.artifact.Table and Figure",
         )
     for artifact in artifacts:
+        if isinstance(artifact, Table):
+            _check_width(artifact, f"{definition_of(builder)} (asked for at {where})")
         artifact.folded = entry.get("only") == "folded"
         if isinstance(artifact, Table):
             artifact.printed &= "only" not in entry
@@ -210,6 +214,15 @@ def _build(frames: Frames, part: Part, entry: dict[str, Any], where: str) -> lis
             artifact.name += part.ending
             artifact.title = f"{artifact.title} ({part.words})"
     return artifacts
+
+
+def _check_width(table: Table, where: str) -> None:
+    """Raise SpecError unless every row has a cell for each column."""
+    for number, row in enumerate(table.rows, 1):
+        if len(row.cells) != len(table.columns):
+            cells = f"{counted(len(row.cells), 'cell')} for {counted(len(table.columns), 'column')}"
+            what = f"row {number} of the table {table.name!r} has {cells}"
+            raise SpecError(what, where=where, fix="give every row a cell for each column")
 
 
 def _name_apart(artifacts: list[Table | Figure]) -> None:

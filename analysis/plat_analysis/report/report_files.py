@@ -89,7 +89,7 @@ def report_files(report: Report) -> dict[str, bytes]:
             files[f"{artifact.name}.csv"] = _encoded(render.tidy(artifact.points))
         else:
             files[f"{artifact.name}.md"] = _encoded(render.markdown(artifact))
-            files[f"{artifact.name}.csv"] = _encoded(render.tidy(artifact.records))
+            files[f"{artifact.name}.csv"] = _encoded(render.tidy(artifact.tidy))
             files[f"{artifact.name}.tex"] = _encoded(render.latex(artifact))
     files["claims.json"] = _encoded(_claims([report]))
     files[ESTIMATES] = _encoded(estimates_table(report))

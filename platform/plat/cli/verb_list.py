@@ -6,7 +6,10 @@ The module of a verb is imported only when the verb is used. A plug-in publishes
 
 from __future__ import annotations
 
+import errno
 import os
+from collections.abc import Callable
+from functools import wraps
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -129,9 +132,9 @@ def load(name: str) -> Any:
     if isinstance(found, VerbGroup):
         app.callback(invoke_without_command=True, help=found.summary)(_help_without_verb)
         for verb, function in found.verbs.items():
-            app.command(verb)(function)
+            app.command(verb)(function if name in VERBS else _of_plugin(name, function))
     elif callable(found):
-        app.command(name, context_settings=HELP)(found)
+        app.command(name, context_settings=HELP)(found if name in VERBS else _of_plugin(name, found))
     else:
         what = f"the verb {name!r} is a {type(found).__name__}, neither a function nor a VerbGroup"
         raise PluginError(what, where=published(PLUGINS)[name].value, fix="see plat.cli.common.verb and VerbGroup")
@@ -148,6 +151,28 @@ def plugin_verbs() -> dict[str, EntryPoint]:
 def _of_plat(name: str) -> Any:
     module = import_module(f"plat.cli.verbs.{'import_' if name == 'import' else name}")
     return getattr(module, FUNCTIONS.get(name, name))
+
+
+def _of_plugin(name: str, function: Callable[..., int]) -> Callable[..., int]:
+    """Return the function of a plug-in's verb, whose mistakes become a PluginError at their line."""
+
+    @wraps(function)
+    def call(*arguments: Any, **options: Any) -> int:
+        from plat.app.messages import in_our_words
+        from plat.user_code import user_code
+
+        try:
+            with user_code(f"the verb {name!r} failed"):
+                return function(*arguments, **options)
+        except PluginError as error:
+            cause = error.__cause__
+            if isinstance(cause, SystemExit | typer.TyperException | typer.Exit | typer.Abort):
+                raise cause from None
+            if isinstance(cause, OSError) and (cause.errno in (errno.EPIPE, errno.EIO) or in_our_words(cause)):
+                raise cause from None
+            raise
+
+    return call
 
 
 def _plain_typer(**options: Any) -> typer.Typer:

@@ -75,6 +75,7 @@ class _Episode:
         self.environment = self._call("make", spec.make, options, split, rendering)
 
     def play(self) -> None:
+        """Play the episode to its end, at most TURNS turns. Raises PluginError for the first mistake."""
         environment = self.environment
         for name in METHODS:
             self._has(name)

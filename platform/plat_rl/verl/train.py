@@ -129,6 +129,7 @@ class _Run:
         return self.book.finish(self.files.description)
 
     def _iterate(self) -> None:
+        """Do one iteration: rollout, refill, measurements at the old weights, filter, update, and the book-keeping."""
         book, config = self.book, self.config
         size = config.train.group_size
         step = self.trainer.global_steps = book.begin_iteration()

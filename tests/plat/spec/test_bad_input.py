@@ -16,6 +16,7 @@ HEAD = "title: t\n"
 # text, what it says, the place (line:column), what the last line names
 FILES = [
     ("tilte: t\n", "unknown key 'tilte'", "1:1", "'title'"),
+    (HEAD + "trainer: script\n", "unknown key 'trainer'", "2:1", "below `base:`"),
     ("- a\n", "mapping", "1:1", "title"),
     ("title: [a]\n", "title must be text", "1:8", "words"),
     ("matrix: {seed: [0]}\n", "no title", "1:1", "title"),

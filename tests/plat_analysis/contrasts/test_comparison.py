@@ -78,3 +78,20 @@ def test_they_are_refused_when_results_are_there_too(make_experiment, make_frame
     with pytest.raises(SpecError, match=re.escape("eval.instances is 256 for none and 64 for top_p")):
         mean_delta_positive(frames, experiment, differ_in=["filter"])
     assert mean_delta_positive(frames, experiment).value
+
+
+@pytest.mark.parametrize("name", ["args.run_length", "args.lr"])
+def test_an_option_whose_name_ends_with_name_is_no_name_of_a_group(tmp_path, name):
+    path = tmp_path / "script.yaml"
+    sides = "a: {run_length: 1, lr: 1, run_name: x}, b: {run_length: 2, lr: 2, run_name: y}"
+    path.write_text(
+        f"title: t\nbase:\n  trainer: script\n  script.command: echo {{run_length}} {{lr}} {{run_name}}\n"
+        f"matrix: {{side: {{{sides}}}, seed: [0]}}\n"
+        "claims: [{id: a, check: mean_delta_positive, pair: side, baseline: a, treatment: b, measure: {metric: m}, "
+        f"smallest: 1, differ_in: [{name}]}}]\n"
+    )
+    with pytest.raises(SpecError, match=f"differ_in names, .*{'args.lr' if name != 'args.lr' else 'args.run_length'}"):
+        check_entries(load_experiment(path))
+    path.write_text(path.read_text().replace(f"[{name}]", "[args.run_length, args.lr]"))
+    with pytest.raises(SpecError, match=r"args\.run_name is x for a"):
+        check_entries(load_experiment(path))

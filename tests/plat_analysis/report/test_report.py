@@ -8,14 +8,15 @@ import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from rich.console import Console
 
-from plat.errors import HomeError, SpecError
-from plat_analysis.artifact import Figure
+from plat.errors import HomeError, PluginError, SpecError
+from plat_analysis.artifact import Cell, Column, Figure, Row, Table
 from plat_analysis.claims.engine import Verdict, check_claims
 from plat_analysis.plugins import builders
 from plat_analysis.report.build import build_report
@@ -272,3 +273,31 @@ def test_a_page_of_a_file_without_a_paper_compares_with_none(make_experiment, ma
         experiment = make_experiment(rows=["PPO"], tasks=["sokoban"], report=[], claims=[], paper=paper)
         shown = html_page([build_report(make_frames(experiment), experiment)])
         assert "small stand-ins" in shown and ("compare signs and orders with the paper" in shown) == bool(paper)
+
+
+def test_a_table_without_records_has_its_rows_in_the_csv(table_only, make_frames, monkeypatch):
+    columns = [Column("task", numeric=False), Column("mean", group="loss")]
+    made = Table("own", "Own", columns, [Row((Cell("sokoban"), Cell("0.5")))])
+    monkeypatch.setattr(builders, "find", lambda group, name, where: lambda frames, experiment: made)
+    table_only.report[:], table_only.claims[:] = [{"builder": "own"}], []
+    files = report_files(build_report(make_frames(table_only), table_only))
+    assert files["own.csv"] == b"task,loss mean\nsokoban,0.5\n"
+
+
+def test_a_row_of_another_width_than_its_table_is_named_with_its_builder(table_only, make_frames, monkeypatch):
+    def narrow(frames, experiment):
+        return Table("own", "Own", [Column("task"), Column("mean")], [Row((Cell("sokoban"),))])
+
+    monkeypatch.setattr(builders, "find", lambda group, name, where: narrow)
+    table_only.report[:], table_only.claims[:] = [{"builder": "own"}], []
+    (failure,) = build_report(make_frames(table_only), table_only).failures
+    assert "row 1 of the table 'own' has 1 cell for 2 columns" in failure.what
+    assert failure.where.startswith(f"{__file__}:{narrow.__code__.co_firstlineno}")
+
+
+def test_what_is_published_as_a_builder_and_is_no_function_is_refused(monkeypatch):
+    point = EntryPoint("own", "plat_analysis.artifact:DASH", "plat.reports")
+    monkeypatch.setattr(builders, "entry_points", lambda group: [point])
+    with pytest.raises(PluginError, match=r"'own' in plat\.reports is '—', not a function") as error:
+        builders.find("plat.reports", "own", "file.yaml:3:1")
+    assert "artifact.py:" in error.value.where and "(named at file.yaml:3:1)" in error.value.where

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 
 from plat.errors import RunError
 from plat_rl.rl.config import FilterConfig
+from plat_rl.rl.filter import selection as selection_module
+from plat_rl.rl.filter.rule import Part, rule
 from plat_rl.rl.filter.selection import select, select_within_group, step_plan
 from plat_rl.rl.statistics import prompt_scores
 
@@ -195,6 +197,16 @@ def test_an_empty_batch_says_why(scores, config, why):
     assert selection.metrics()["filter/empty"] == 1.0
     whole = select(scores, dataclasses.replace(config, on_empty="keep_all"))
     assert (whole.kept.tolist(), whole.why_empty) == (list(range(len(scores))), why)
+
+
+def test_a_rule_that_keeps_nothing_and_gives_no_reason_is_an_empty_batch_too(monkeypatch):
+    def above_mean(ranking):
+        return Part(0, int((ranking.scores > ranking.scores.mean()).sum()))
+
+    monkeypatch.setattr(selection_module, "find_rule", lambda name: rule()(above_mean))
+    selection = select([2.0, 2.0], FilterConfig(rule="above_mean"))
+    assert (selection.why_empty, selection.metrics()["filter/empty"]) == ("rule_keeps_none", 1.0)
+    assert select([1.0, 2.0], FilterConfig(rule="above_mean")).why_empty is None
 
 
 @pytest.mark.parametrize("rule", ["none", "within_group", "random_within_group"])

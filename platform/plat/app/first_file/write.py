@@ -175,7 +175,11 @@ def _value(one: Placed) -> str:
 
 
 def _text(text: str, of_number: bool = False) -> str:
-    """Return a text as YAML; with `of_number`, a number is a number."""
+    """Return YAML that is read as this text, in quotes where it would be read as something else.
+
+    With `of_number`, a number and `true` stay without quotes, so that they can be varied. A number that a command would
+    get in another spelling, such as 3.10, is quoted.
+    """
     try:
         value = scalar(text)
     except ValueError:  # thousands of digits

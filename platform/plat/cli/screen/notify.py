@@ -71,6 +71,7 @@ class Notifier:
             print(f"warning: --notify: {line}", file=sys.stderr)
 
     def _call(self, event: str, facts: dict[str, str]) -> None:
+        """Start the command, and go on without it; `facts` become variables PLAT_NAME of its environment."""
         known = {"EVENT": event, "HOME": str(self._home.root), "FILES": self._files, **facts}
         plain = {f"PLAT_{key}": value.replace("\0", "") for key, value in known.items()}
         try:

@@ -110,7 +110,10 @@ class TunedSearch(Tasks):
             self.stop()
 
     def suggest(self, trial_id: str) -> Any:
-        """Return the config of the next trial; None if there is none now. Waits while no trial is live."""
+        """Return the config of the next trial, None if there is none now, and FINISHED if there will be none.
+
+        Waits if no trial is live and others have the runs of the proposed ones: Tune would end without a live trial.
+        """
         with self._guard():
             self.look()
             while not self.closed:

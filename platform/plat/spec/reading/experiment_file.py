@@ -16,7 +16,7 @@ from plat.spec.expansion.matrix import Matrix
 from plat.spec.reading.matrix_reader import MatrixReader, assignments, list_at
 from plat.spec.reading.overrides import Assignment, CommandLine
 from plat.spec.reading.yaml_reader import Document, read
-from plat.suggest import suggest
+from plat.suggest import nearest, suggest
 
 KEYS = (
     "title", "question", "prediction", "conclusion", "paper", "source", "reference", "order", "base", "matrix", "zip",
@@ -47,7 +47,10 @@ def read_file(document: Document, line: CommandLine) -> ExperimentFile:
         raise document.error("an experiment file must be a mapping", fix=f"write keys: {', '.join(KEYS)}")
     for key in data:
         if key not in KEYS:
-            raise SpecError(f"unknown key {key!r}", where=document.where_key(key), fix=suggest(key, KEYS, "keys"))
+            fix = suggest(key, KEYS, "keys")
+            if nearest(str(key), KEYS) is None:
+                fix = f"write an option of the runs below `base:`; {fix}"
+            raise SpecError(f"unknown key {key!r}", where=document.where_key(key), fix=fix)
     header: dict[str, Any] = {"title": read_title(document, "what this shows")}
     header |= {key: read_text(document, key) for key in ("paper", "source", "reference")}
     header |= {key: (read_text(document, key) or "").strip() for key in WORDS}

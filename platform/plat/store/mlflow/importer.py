@@ -61,7 +61,10 @@ class ImportReport:
         return 3 if self.damaged or self.unreadable else 0
 
     def warnings(self) -> list[str]:
-        """Return lines that name runs that were not imported or are damaged, at most five of each kind; [] if none."""
+        """Return lines on runs that were not imported, are damaged, or had changed in the store; [] if none.
+
+        At most five of each kind are named.
+        """
         kinds = (
             (self.deleted, "deleted in MLflow and left deleted (restore them in MLflow, or delete them for good)"),
             (

@@ -243,7 +243,11 @@ class Layout:
 
 
 def make_layout(weights: Weights, batch: Batch, pad: int) -> Layout:
-    """Return the layout of the prompts and responses of a batch; `pad` is the token id of padding."""
+    """Return the layout of the prompts and responses of a batch; `pad` is the token id of padding.
+
+    A prompt is fed without its last token, which begins each of its responses: what is fed at a position predicts the
+    response's token there. Responses are put into blocks of similar length.
+    """
     prompt_of_row, responses, lengths = batch.prompt_of_row, batch.responses, batch.response_length
     ids, prompt_lengths, last = pad_prompts(batch.prompts, pad, "cpu")
     count, longest_prompt = ids.shape

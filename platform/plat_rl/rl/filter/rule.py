@@ -46,7 +46,10 @@ class Ranking(NamedTuple):
 
 
 class Part(NamedTuple):
-    """The part of a ranking that a rule keeps: `order[start:stop]`, and the reason if that is nothing."""
+    """The part of a ranking that a rule keeps: `order[start:stop]`.
+
+    why_empty  the reason if that is nothing, e.g. "count_is_zero"; by default `rule_keeps_none`
+    """
 
     start: int
     stop: int

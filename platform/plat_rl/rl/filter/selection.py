@@ -22,8 +22,8 @@ class Selection:
     share      kept prompts / all prompts
     mass       share of the positive score mass that is kept (1 when everything is kept)
     why_empty  None, or why the rule selected nothing: `all_scores_zero`, `target_not_positive`, `target_unreachable`,
-               `count_is_zero`, `top_p_keeps_none` (with `kept: as_top_p`). Set even when
-               `on_empty: keep_all` then kept every prompt.
+               `count_is_zero`, `top_p_keeps_none` (with `kept: as_top_p`), `rule_keeps_none` (the rule gave no
+               reason). Set even when `on_empty: keep_all` then kept every prompt.
     """
 
     kept: NDArray[np.int64]
@@ -95,7 +95,7 @@ def _part(rule: Rule, ranking: Ranking, config: FilterConfig, count: int | None)
     """Return what the rule keeps of a ranking, or the first `count` with `kept: as_top_p`."""
     if config.kept != "as_top_p":
         part: Part = rule.select(ranking, **rule.options(config))
-        return part
+        return part if part.why_empty or part.start < part.stop else part._replace(why_empty="rule_keeps_none")
     if not rule.counts:
         raise ValueError(f"the rule {config.rule!r} cannot keep as many prompts as Top-p")
     return Part(0, count or 0, None if count else "top_p_keeps_none")
