@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 from clusters import PYTHONPATH, QUICK, FakeSlurm
+from mlflow_server import MlflowServer
 from ray_cluster import ENVIRONMENT, RayCluster, on_ray
 
 from plat.store.home import Home
@@ -110,3 +112,23 @@ def ray(two_nodes: RayCluster, monkeypatch: pytest.MonkeyPatch, tasks_find_the_t
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     return two_nodes
+
+
+@pytest.fixture
+def server() -> Iterator[MlflowServer]:
+    """A running `mlflow server` over a real PostgreSQL."""
+    from slurm.one_machine.postgresql import PostgreSQL
+
+    folder = Path(tempfile.mkdtemp(prefix="plat-team-"))  # the database belongs to another user: not in tmp_path
+    folder.chmod(0o755)
+    (folder / "postgresql").mkdir()
+    database = PostgreSQL(folder / "postgresql")
+    server = MlflowServer(folder, database.uri, workers=2)
+    try:
+        database.up()
+        server.start()
+        yield server
+    finally:
+        server.end(signal.SIGKILL)
+        database.down()
+        shutil.rmtree(folder, ignore_errors=True)

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,6 @@ from typing import Any
 import pytest
 from clusters import TOY
 from many_importers import copies_of, one_round, stages
-from mlflow_server import MlflowServer
 from runner_runs import make
 from store_dump import dump
 from sweep_processes import wait_for
@@ -34,25 +31,6 @@ base: {trainer: "plat_toy:Toy", train.iterations: 100, sleep: 0.02}
 matrix: {seed: range(8)}
 """
 NODES = {"first": "range(0,4)", "second": "range(2,6)", "third": "range(4,8)"}  # seeds 2 to 5 on two nodes each
-
-
-@pytest.fixture
-def server() -> Iterator[MlflowServer]:
-    from slurm.one_machine.postgresql import PostgreSQL
-
-    folder = Path(tempfile.mkdtemp(prefix="plat-team-"))  # the database belongs to another user: not in tmp_path
-    folder.chmod(0o755)
-    (folder / "postgresql").mkdir()
-    database = PostgreSQL(folder / "postgresql")
-    server = MlflowServer(folder, database.uri, workers=2)
-    try:
-        database.up()
-        server.start()
-        yield server
-    finally:
-        server.end(signal.SIGKILL)
-        database.down()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture
