@@ -15,7 +15,8 @@ from toy_runs import toy_run
 from plat.dispatch.gpu_setting import gpus_per_run
 from plat.dispatch.local import devices
 from plat.dispatch.local.devices import Devices
-from plat.dispatch.local.local_settings import check_settings, read_gpus
+from plat.dispatch.local.local_dispatcher import LocalDispatcher
+from plat.dispatch.local.local_settings import read_gpus
 from plat.dispatch.local.schedule import LocalJob, make_jobs
 from plat.errors import SpecError
 from plat.store.home import Home
@@ -37,14 +38,14 @@ def test_a_whole_number_or_a_share(text: str, gpus: float) -> None:
 )
 def test_anything_else_is_refused_with_its_place(text: str) -> None:
     with pytest.raises(SpecError, match="a share of one GPU such as") as error:
-        check_settings([f"cluster.gpus={text}"], False)
+        LocalDispatcher.check_settings([f"cluster.gpus={text}"], False)
     assert f"cluster.gpus={text}" in error.value.where and "two runs share one" in error.value.fix
 
 
 @pytest.mark.parametrize("text", ["cluster=lab", "cluster.threads=2", "cluster.gpu=1", "cluster.gpus"])
 def test_another_setting_is_refused_and_the_one_of_this_machine_is_named(text: str) -> None:
     with pytest.raises(SpecError) as error:
-        check_settings([text], False)
+        LocalDispatcher.check_settings([text], False)
     assert "cluster.gpus=" in error.value.fix
 
 
