@@ -75,7 +75,8 @@ class Verdict:
         """
         one = len(self.value) == 1 if isinstance(self.value, Mapping) else False
         p = "" if self.p is None or one else f"p {p_value(self.p)} over all its rows"
-        return "; ".join(filter(None, [self.part * self.is_chosen, self.deciding.replace(" in 1 of 1", ""), p]))
+        deciding = re.sub(r" in 1 of 1(?!\d)", "", self.deciding)  # `in 1 of 10 runs` stays
+        return "; ".join(filter(None, [self.part * self.is_chosen, deciding, p]))
 
     @property
     def is_chosen(self) -> bool:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from plat.dispatch.setting import SearchCall, Setting, TaskKey, TaskState, cannot_detach
-from plat.errors import PlatError, SpecError
+from plat.errors import PlatError, PluginError, SpecError
 from plat.store.coordination.submissions import Submission
 from plat.store.home import Home
 from plat.words.outcomes import is_result
@@ -171,12 +171,13 @@ class Dispatcher(ABC):
 
     @classmethod  # noqa: B027
     def end_tasks(cls, tasks: Sequence[tuple[Submission, int]]) -> None:
-        """End these tasks of submissions, of which no run is wanted any more."""
+        """End these tasks of submissions; none of their runs is wanted any more."""
 
     @classmethod
     def open_search(cls, setting: Setting, search: SearchCall) -> Dispatcher:
         """Return a dispatcher that executes a whole search by itself, and follows its runs. Raises as `open` does."""
-        raise NotImplementedError(f"{cls.__name__} executes no searches")
+        what = f"the dispatcher {cls.__name__} sets executes_searches and has no open_search"
+        raise PluginError(what, fix="write open_search, or leave executes_searches out: plat then asks for the trials")
 
     @abstractmethod
     def submit(self, runs: Sequence[Run]) -> list[Handle]:

@@ -148,3 +148,9 @@ def test_a_run_that_a_scheduler_has_is_left_alone_by_a_plug_in_of_this_machine(m
     assert ends[run.id].state == RunStatus.QUEUED
     publish(monkeypatch, Elsewhere)
     assert sweep(home, [run], on="mine").ends[run.id].state == RunStatus.MISSING  # it was offered to the dispatcher
+
+
+def test_a_dispatcher_that_claims_to_execute_searches_must_do_it(monkeypatch, home):
+    publish(monkeypatch, Minimal)
+    with pytest.raises(PluginError, match="Minimal sets executes_searches and has no open_search"):
+        registry.find_dispatcher("mine").open_search(Setting(home, create=lambda run: home.run(run.id)), None)

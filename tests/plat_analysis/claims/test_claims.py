@@ -12,7 +12,7 @@ from scipy import stats
 from plat.errors import SpecError
 from plat_analysis.claims.checks import mean_delta_positive
 from plat_analysis.claims.decided import RowEvidence, decide_rows
-from plat_analysis.claims.engine import run_checks
+from plat_analysis.claims.engine import Verdict, run_checks
 from plat_analysis.statistics.intervals import Estimate
 from plat_analysis.statistics.replicates import Replicate, over_replicates
 from plat_analysis.statistics.significance import MOST, power, seeds_needed, spread_range
@@ -257,3 +257,9 @@ def test_sizes_are_published_of_the_peak_alone(make_experiment, make_frames):
     experiment, frames = frames_with_effects(make_experiment, make_frames, {"PPO": 0, "GRPO": 0})
     assert "published" in mean_delta_positive(frames, experiment, paper="table4").detail
     assert "published" not in mean_delta_positive(frames, experiment, paper="table4", measure="final").detail
+
+
+def test_a_reason_leaves_out_one_of_one_and_keeps_other_counts():
+    assert Verdict("reproduced", deciding="above zero in 1 of 1: grpo +9.6").reason == "above zero: grpo +9.6"
+    other = "without enough data in 1 of 2: both fall in 1 of 10 runs"
+    assert Verdict("not_enough_data", deciding=other).reason == other

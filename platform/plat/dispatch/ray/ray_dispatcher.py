@@ -53,5 +53,5 @@ class RayDispatcher(TuneDispatcher):
 
     @classmethod
     def open_search(cls, setting: Setting, search: SearchCall) -> Dispatcher:
-        """Open Ray for a search that goes on there; raise SpecError for a wrong setting."""
+        """Open Ray for a search; raise SpecError for a wrong setting."""
         return SearchDispatcher(setting, search)

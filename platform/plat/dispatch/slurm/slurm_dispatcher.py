@@ -80,7 +80,7 @@ class SlurmDispatcher(ScheduledDispatcher):
 
     @classmethod
     def end_tasks(cls, tasks: Sequence[tuple[Submission, int]]) -> None:
-        """Cancel these tasks; skip submissions of which SLURM has no job.
+        """Cancel these tasks; skip submissions without a job in SLURM.
 
         Raises SchedulerError if SLURM cannot be asked, or if a task is on another cluster than this machine's.
         """
