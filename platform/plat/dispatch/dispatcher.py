@@ -175,7 +175,10 @@ class Dispatcher(ABC):
 
     @classmethod
     def open_search(cls, setting: Setting, search: SearchCall) -> Dispatcher:
-        """Return a dispatcher that executes a whole search by itself, and follows its runs. Raises as `open` does."""
+        """Return a dispatcher that executes a whole search by itself, and follows its runs; raises as `open` does.
+
+        Raises PluginError if the class sets executes_searches and does not override this.
+        """
         what = f"the dispatcher {cls.__name__} sets executes_searches and has no open_search"
         raise PluginError(what, fix="write open_search, or leave executes_searches out: plat then asks for the trials")
 
