@@ -58,7 +58,6 @@ def _guarded(arguments: list[str]) -> int:
     """Run one verb; return its exit code, and explain errors on stderr."""
     from plat.app.messages import printed_by, stage
     from plat.cli.common import PIPE_CLOSED
-    from plat.cli.screen.failure_words import explain
     from plat.cli.screen.output import tell
 
     try:
@@ -73,6 +72,8 @@ def _guarded(arguments: list[str]) -> int:
             return PIPE_CLOSED
         return stop.code if isinstance(stop.code, int) else 1
     except (KeyboardInterrupt, Exception) as error:
+        from plat.cli.screen.failure_words import explain
+
         return explain(error, arguments)
 
 
@@ -96,13 +97,14 @@ def _settings_of_one_call() -> Iterator[None]:
 def _verb(arguments: list[str]) -> int:
     from typer import TyperException
 
-    from plat.cli.screen.failure_words import usage_error
     from plat.cli.verb_list import application
 
     _refuse_empty(arguments)
     try:
         return application()(args=arguments, prog_name="plat", standalone_mode=False) or 0
     except TyperException as error:  # a misspelt verb or option
+        from plat.cli.screen.failure_words import usage_error
+
         raise usage_error(error, arguments) from error
 
 

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from plat.app.loading import load_experiments, split
 from plat.cli.common import RUNS_FAILED, Arguments, HomeOption, JsonOption, VerbGroup, print_json, verb
 from plat.cli.screen.output import tell
 from plat.cli.screen.table import table as text_table
 from plat.cli.screen.table import terminal_width
 from plat.errors import CheckpointError, PlatError, SpecError
 from plat.processes.own_process import usable_cores
-from plat.store.home import Home
 from plat.units import counted
 
 if TYPE_CHECKING:
@@ -43,6 +41,8 @@ def list_bases(arguments: Arguments = None, home: HomeOption = None, as_json: Js
 
     Without files, reads those in the folder experiments/.
     """
+    from plat.app.loading import load_experiments, split
+    from plat.store.home import Home
     from plat_rl.embedded.base_model.base_record import SHIPPED, built_bases, records_in
 
     files, overrides = split(arguments)
@@ -89,6 +89,7 @@ def build(
     For example: plat base build model=qwen2.5-3b model.base.seed=1. Existing ones are kept; with --out, shipped ones
     are built again.
     """
+    from plat.store.home import Home
     from plat_rl.embedded.base_model.base_record import built_bases, shipped_base
     from plat_rl.embedded.base_model.builds import build_all
 
@@ -162,6 +163,7 @@ GROUP = VerbGroup(
 
 def _wanted(arguments: Sequence[str] | None) -> dict[str, Wanted]:
     """Return the bases named by the files, or by the overrides of one run, by folder name; SpecError for none."""
+    from plat.app.loading import load_experiments, split
     from plat.spec.expansion.experiment import build_run
 
     files, overrides = split(arguments)

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 from itertools import takewhile
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from plat.app.home_runs import find_run, home_to_read, run_name
 from plat.characters import escaped
 from plat.cli.common import HomeOption, RunArgument, verb
 from plat.errors import RunError, SpecError
-from plat.store.run_directory.history import run_history
-from plat.store.run_directory.paths import RunPaths
-from plat_envs.stand_in import ANSWER, CELLS, END_ANSWER, END_THINK, THINK
-from plat_rl.metric_names import VAL_TRAJECTORIES
+
+if TYPE_CHECKING:
+    from plat.store.run_directory.paths import RunPaths
 
 
 @verb()
@@ -29,6 +27,8 @@ def trajectory(
 
     The run must have been made with `eval.trajectories`, the number of instances that it keeps.
     """
+    from plat.app.home_runs import find_run, home_to_read
+
     print_trajectory(find_run(home_to_read(home), run), instance, step)
     return 0
 
@@ -38,6 +38,10 @@ def print_trajectory(paths: RunPaths, number: int, step: int | None) -> None:
 
     Raises SpecError when the run did not keep this trajectory, and RunError when it cannot be read.
     """
+    from plat.app.home_runs import run_name
+    from plat.store.run_directory.history import run_history
+    from plat_rl.metric_names import VAL_TRAJECTORIES
+
     kept = {table.step: table.data for table in run_history(paths)[1] if table.name == VAL_TRAJECTORIES}
     if not kept:
         fix = "add eval.trajectories=8, which makes a new run and keeps the trajectories of 8 validation instances"
@@ -57,6 +61,8 @@ def print_trajectory(paths: RunPaths, number: int, step: int | None) -> None:
 
 
 def _lines(trajectory: dict[str, Any], title: str) -> list[str]:
+    from plat_envs.stand_in import ANSWER, END_ANSWER, END_THINK
+
     turns = [(str(seen), str(said), float(reward)) for seen, said, reward in trajectory["turns"]]
     end = "solved" if trajectory["success"] else "not solved"
     total = math.fsum(reward for *_, reward in turns)
@@ -72,6 +78,8 @@ def _lines(trajectory: dict[str, Any], title: str) -> list[str]:
 
 def _board(observation: str) -> list[str]:
     """Return an observation without its think tag; a square board row by row."""
+    from plat_envs.stand_in import CELLS, THINK
+
     words = observation.removesuffix(THINK).split(" ")
     cells = list(takewhile(CELLS.__contains__, words[1:]))
     size = math.isqrt(len(cells))
