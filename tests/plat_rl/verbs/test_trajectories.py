@@ -68,6 +68,6 @@ def test_what_cannot_be_shown(plat, run_id, home):
 @pytest.mark.parametrize("data", [7, [3], [{"turns": 1}], [{"turns": [["a", "b", "much"]], "success": 1}], {"a": 1}])
 def test_a_table_of_others_that_is_no_trajectory_is_named(home, data, monkeypatch):
     tables = [Table("val_trajectories", 0, data, 0.0)]
-    monkeypatch.setattr(trajectory, "run_history", lambda paths: ([], tables))
+    monkeypatch.setattr("plat.store.run_directory.history.run_history", lambda paths: ([], tables))
     with pytest.raises(RunError, match="cannot be read"):
         trajectory.print_trajectory(RunPaths(home / "runs" / "ab" / "abcdef"), 0, None)
