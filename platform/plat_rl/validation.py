@@ -64,7 +64,7 @@ def unread(config: Config) -> dict[str, str]:
 def idle_keys(config: Mapping[str, Any]) -> dict[str, str]:
     """Return key -> reason for the keys that have no effect in a plain config of a built-in trainer."""
     chosen = config["filter"]
-    why = "there is no filter" if chosen["rule"] == "none" else f"the filter {chosen['name']} does not use it"
+    why = "there is no filter" if chosen["rule"] == "none" else f"the filter rule {chosen['rule']} does not use it"
     idle = OPTIONS - read_keys(chosen["rule"], chosen["kept"])
     return unread(config) | {f"filter.{key}": why for key in idle}
 

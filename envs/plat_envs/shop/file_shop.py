@@ -130,6 +130,7 @@ class FileShop:
         return tuple(f"{name}/{place}.{number}" for name, place, count in rows for number in range(count))
 
     def goal(self, goal_id: str) -> Goal:
+        """Return the goal with an id of `goals`, for example `B07XYZ/12.0`: the first options of instruction 12."""
         name, _, rest = goal_id.partition("/")
         place, _, number = rest.partition(".")
         ((content,),) = self._rows("SELECT content FROM instructions WHERE place = ?", place)

@@ -212,4 +212,4 @@ class Dispatcher(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Release all resources; ask running jobs to stop."""
+        """Release all resources; ask running jobs to stop. Do not set `stopping`: that is an interruption."""

@@ -243,7 +243,7 @@ def test_an_axis_that_changes_nothing_is_met_with_the_reason(plat, spec):
 
     told = warnings("  filter.value: [0.5, 0.9]\n")
     assert "the runs of the axis filter.value cannot differ: there is no filter" in told
-    assert "the filter top_k does not use it" in warnings("  filter: [top_k]\n  filter.eps: [0.01, 0.1]\n")
+    assert "the filter rule top_k does not use it" in warnings("  filter: [top_k]\n  filter.eps: [0.01, 0.1]\n")
     assert warnings("  filter: [top_p, top_k]\n  filter.value: [0.5, 0.9]\n") == "", "both use it"
 
 

@@ -209,6 +209,12 @@ def test_a_rule_that_keeps_nothing_and_gives_no_reason_is_an_empty_batch_too(mon
     assert select([1.0, 2.0], FilterConfig(rule="above_mean")).why_empty is None
 
 
+def test_the_reason_of_a_rule_that_keeps_something_is_ignored(monkeypatch):
+    monkeypatch.setattr(selection_module, "find_rule", lambda name: rule()(lambda ranking: Part(0, 1, "none_is_good")))
+    selection = select([1.0, 2.0], FilterConfig(rule="first"))
+    assert (selection.kept.tolist(), selection.why_empty, selection.metrics()["filter/empty"]) == ([1], None, 0.0)
+
+
 @pytest.mark.parametrize("rule", ["none", "within_group", "random_within_group"])
 def test_rules_that_keep_every_prompt_need_no_finite_scores(rule):
     selection = select([math.nan, 0.0], FilterConfig(rule=rule))

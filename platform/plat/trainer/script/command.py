@@ -159,7 +159,7 @@ def arguments(config: ScriptRunConfig) -> dict[str, Any]:
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return dotted key -> value of nested mappings. Under "" is a value beside the keys below it (`merge_beside`)."""
+    """Return dotted key -> value of nested mappings: {"a": {"": 1, "b": 2}} gives {"a": 1, "a.b": 2}."""
     found: dict[str, Any] = {}
     for name, value in values.items():
         key = f"{prefix}{name}".removesuffix("" if name else ".")

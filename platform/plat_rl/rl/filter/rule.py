@@ -48,7 +48,7 @@ class Ranking(NamedTuple):
 class Part(NamedTuple):
     """The part of a ranking that a rule keeps: `order[start:stop]`.
 
-    why_empty  the reason if that is nothing, e.g. "count_is_zero"; by default `rule_keeps_none`
+    why_empty  the reason if that is nothing, e.g. "count_is_zero"; by default `rule_keeps_none`. Else ignored
     """
 
     start: int

@@ -95,7 +95,8 @@ def _part(rule: Rule, ranking: Ranking, config: FilterConfig, count: int | None)
     """Return what the rule keeps of a ranking, or the first `count` with `kept: as_top_p`."""
     if config.kept != "as_top_p":
         part: Part = rule.select(ranking, **rule.options(config))
-        return part if part.why_empty or part.start < part.stop else part._replace(why_empty="rule_keeps_none")
+        why = None if part.start < part.stop else part.why_empty or "rule_keeps_none"
+        return part._replace(why_empty=why)
     if not rule.counts:
         raise ValueError(f"the rule {config.rule!r} cannot keep as many prompts as Top-p")
     return Part(0, count or 0, None if count else "top_p_keeps_none")
