@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from hostile_corpus import honest
 
+from plat_envs.sandbox.levels import problem_of
 from plat_envs.sandbox.program import Program, Test, unfence
 from plat_envs.sandbox.sandbox import Sandbox
 
@@ -28,6 +29,7 @@ def test_the_same_programs_fail_another_answer(level):
     assert not any(any(grade.passed) for grade in Sandbox(level).grade_all(jobs))
 
 
+@pytest.mark.skipif(bool(problem_of("namespaces")), reason="bubblewrap cannot be used here")
 def test_a_box_of_its_own_has_an_empty_folder_for_each_test():
     sandbox = Sandbox("namespaces")
     source = "import os\nprint(os.listdir('.'), os.getcwd())\nopen('kept', 'w').write('x')\nprint(open('kept').read())"

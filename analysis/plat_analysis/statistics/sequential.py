@@ -1,0 +1,264 @@
+"""Decide rows of a claim at planned looks while pairs are added, with one error over all looks and all rows.
+
+A row has one value for each pair of runs, which share build and seed. It is *shown* at the first look where both of
+these tests cross their boundary: Student's t, and sign flips of the values (Fisher's randomisation). Each is a
+group-sequential test that has spent `level` (n / N)**`SPENDING` of its error after n of at most N pairs (an
+error-spending function as in Kim and DeMets 1987). Holm's procedure holds the error over rows: a row is tested at
+`level` divided by the number of rows that are not shown yet, and a row that is shown passes its share on at the same
+look (Ye et al. 2013). The share of a row that was stopped is not passed on.
+
+A row stops without a decision where an effect of the margin has become unlikely: the upper bound of its mean, at an
+error of `STOP_ERROR`, is below the margin. The stop is not binding: errors hold also where a row goes on.
+
+All functions are pure: they read no store and draw no random numbers. A decision is replayed from the values alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plat_analysis.statistics.significance import ERROR
+
+LOOKS = (8, 12, 18, 27)  # pairs; `benchmarks/error_rates.py sequential` compares others
+LEAST = 8  # fewer pairs: four rows whose values are tosses of a coin are shown too often (.125 at five pairs)
+APART = 2  # least pairs between two looks: the recursion of `t_bounds` is inexact for single values
+SPENDING = 1.5  # exponent; with 2, eight pairs of 27 can show nothing: .0022 is below 1 / 2**8
+STOP_ERROR = 0.10
+CELLS, NODES, POINTS = 400, 48, 4001  # of the recursion: cells of the statistic, nodes of B, points of a table
+STEPS = 4096  # values are rounded to this many steps of the largest one before their signs are flipped
+
+Array = NDArray[np.float64]
+Word = Literal["shown", "contradicted", "not of this size", "open"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Hold what is fixed before the first run.
+
+    Attributes:
+        margin: the smallest effect of interest, in the unit of the values; a row stops where it is unlikely.
+        looks: pairs at each look, rising; the last is the most.
+        level: one-sided error over all looks and rows.
+
+    Raises:
+        ValueError: looks do not begin at `LEAST` or above, or are less than `APART` apart.
+    """
+
+    margin: float
+    looks: tuple[int, ...] = LOOKS
+    level: float = ERROR / 2
+
+    def __post_init__(self) -> None:
+        if not self.looks or self.looks[0] < LEAST or any(b - a < APART for a, b in pairwise(self.looks)):
+            raise ValueError(f"looks must rise from {LEAST} or more, by at least {APART}, not {list(self.looks)}")
+
+    def first_look(self, rows: int) -> int | None:
+        """Return the pairs of the first look at which a row can be shown while `rows` rows are not; None if never.
+
+        The least p-value of n sign flips is 2**-n.
+        """
+        spent = spending(self.looks, self.level / rows)
+        return next((n for n, most in zip(self.looks, spent, strict=True) if 0.5**n <= most), None)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Hold what is known of a row.
+
+    Attributes:
+        word: `shown`, `contradicted` (the opposite is shown), `not of this size` (the margin is excluded) or `open`.
+        pairs: how many were used, those of its last look; 0 before the first.
+        ended: False while the row needs more pairs.
+        mean: of the used values.
+        low, high: repeated confidence interval of the mean (95 % over all looks), which allows for stopping.
+    """
+
+    word: Word = "open"
+    pairs: int = 0
+    ended: bool = False
+    mean: float = float("nan")
+    low: float = float("-inf")
+    high: float = float("inf")
+
+    @property
+    def stopped(self) -> bool:
+        """Return True if the row ended open: stopped, or at the last look."""
+        return self.ended and self.word == "open"
+
+
+def decide(rows: Mapping[str, Sequence[float]], plan: Plan) -> dict[str, Decision]:
+    """Return the decision on each row, by replaying all looks for which the rows that go on have enough pairs.
+
+    Args:
+        rows: name -> values, one for each pair, in the order in which pairs were planned; claimed to be above zero.
+        plan: looks, level and margin.
+
+    Returns:
+        Row -> its decision. A row that needs more pairs has `ended` False.
+    """
+    found = {row: Decision() for row in rows}
+    for count, last in enumerate(plan.looks, 1):
+        going = [row for row, decision in found.items() if not decision.ended]
+        if any(len(rows[row]) < last for row in going):
+            break
+        looks = plan.looks[:count]
+        values = {row: np.asarray(rows[row][:last], float) for row in going}
+        shown = _crossing(values, looks, plan, _left(found, "shown"))
+        against = {row: -x for row, x in values.items() if row not in shown}
+        below = _crossing(against, looks, plan, _left(found, "contradicted"))
+        missing = {row: plan.margin - values[row] for row in against}
+        small = _crossing(missing, looks, plan, _left(found, "contradicted", "not of this size"))
+        for row, x in values.items():
+            stops = count == len(plan.looks) or upper_bound(x, looks, plan.looks[-1], STOP_ERROR) < plan.margin
+            words: list[tuple[Word, set[str]]] = [("shown", shown), ("contradicted", below), ("not of this size", small)]
+            word: Word = next((word for word, those in words if row in those), "open")
+            high = upper_bound(x, looks, plan.looks[-1], ERROR / 2)
+            mean = float(x.mean())
+            found[row] = Decision(word, last, word != "open" or stops, mean, 2 * mean - high, high)
+    return found
+
+
+def _left(found: Mapping[str, Decision], *words: Word) -> int:
+    """Return the number of rows that share the error of a family: those that do not have one of its words yet."""
+    return sum(decision.word not in words for decision in found.values())
+
+
+def _crossing(values: Mapping[str, Array], looks: Sequence[int], plan: Plan, left: int) -> set[str]:
+    """Return the rows that cross at the last of `looks`; each that does passes its share of the error on."""
+    found: set[str] = set()
+    while left > len(found):
+        level = plan.level / (left - len(found))
+        new = {row for row, x in values.items() if row not in found and crossed(x, looks, plan.looks[-1], level)}
+        if not new:
+            break
+        found |= new
+    return found
+
+
+def crossed(values: Sequence[float] | Array, looks: Sequence[int], most: int, level: float) -> bool:
+    """Return True if the values are shown to be above zero at the last of `looks`, by both tests.
+
+    Args:
+        values: as many as the last look.
+        looks: pairs at the looks until now.
+        most: pairs at the last planned look.
+        level: one-sided error over all planned looks.
+    """
+    x = np.asarray(values, float)
+    return bool(t_statistic(x) >= t_bounds(tuple(looks), most, level)[-1]) and flips_cross(x, looks, most, level)
+
+
+def upper_bound(values: Array, looks: Sequence[int], most: int, level: float) -> float:
+    """Return the repeated upper confidence bound of the mean at the last of `looks`, by Student's t."""
+    error = float(values.std(ddof=1)) / len(values) ** 0.5
+    return float(values.mean()) + t_bounds(tuple(looks), most, level)[-1] * error
+
+
+def t_statistic(values: Array) -> float:
+    """Return Student's t of the mean against zero; infinite where values are equal and not zero, 0 where all are zero."""
+    mean, error = float(values.mean()), float(values.std(ddof=1)) / len(values) ** 0.5
+    if error <= 1e-12 * abs(mean):
+        return float(np.sign(mean)) * float("inf") if mean else 0.0
+    return mean / error
+
+
+def spending(looks: Sequence[int], level: float, most: int | None = None) -> list[float]:
+    """Return the error that may be spent after each look: level (n / N)**SPENDING, N = `most` or the last look."""
+    return [level * (n / (most or looks[-1])) ** SPENDING for n in looks]
+
+
+# Boundaries of Student's t, by numerical recursion over looks (Armitage, McPherson and Rowe 1969, for t).
+#
+# Let S be the sum of n normal values with mean zero and Q their sum of squares. u = S / √Q is t in other words:
+# t = √(n-1) tan θ with sin θ = u / √n. With m further values, u' = √B u + √(1-B) v. B ~ Beta(n/2, m/2) is the share
+# of Q in the new sum of squares, v is the u of the m new values, and u, B, v are independent: a Markov chain. The
+# probability of each cell of θ is carried from look to look, without the part that has crossed.
+
+
+@lru_cache(maxsize=256)
+def t_bounds(looks: tuple[int, ...], most: int, level: float) -> tuple[float, ...]:
+    """Return the boundary of t at each look: the probability to have crossed by then is that of `spending`.
+
+    The values are normal with a mean of zero. Exact but for the grid: relative error below 10⁻³.
+    """
+    from scipy.interpolate import PchipInterpolator
+    from scipy.special import stdtr, stdtrit
+
+    spent = spending(looks, level, most)
+    edges = np.linspace(-np.pi / 2, np.pi / 2, CELLS + 1)
+    first = looks[0]
+    bounds = [-float(stdtrit(first - 1, spent[0]))]
+    with np.errstate(invalid="ignore"):
+        below = stdtr(first - 1, np.tan(edges) * (first - 1) ** 0.5)
+    below[0], below[-1] = 0.0, 1.0
+    mass = _kept(np.diff(below), edges, bounds[0], first)
+    for (before, now), (already, until) in zip(pairwise(looks), pairwise(spent), strict=True):
+        above = mass @ _survival(before, now - before)  # above[j]: probability that the new θ is at least edges[j]
+        falling = PchipInterpolator(edges, above)
+        low, high = 0.0, np.pi / 2
+        for _ in range(60):
+            middle = (low + high) / 2
+            low, high = (middle, high) if falling(middle) > until - already else (low, middle)
+        bounds.append(float(np.tan(high)) * (now - 1) ** 0.5)
+        mass = _kept(-np.diff(above), edges, bounds[-1], now)
+    return tuple(bounds)
+
+
+def _kept(mass: Array, edges: Array, bound: float, count: int) -> Array:
+    """Return the mass of each cell below the boundary; the cell that contains it keeps its part."""
+    at = np.arctan(bound / (count - 1) ** 0.5)
+    return np.asarray(mass * np.clip((at - edges[:-1]) / np.diff(edges), 0.0, 1.0), np.float64)
+
+
+@lru_cache(maxsize=64)
+def _survival(count: int, more: int) -> Array:
+    """Return [cell of θ after `count` values, edge]: P(θ after `more` further values is at least the edge)."""
+    from scipy.special import betainc, roots_jacobi
+
+    nodes, weights = roots_jacobi(NODES, more / 2 - 1, count / 2 - 1)
+    share, weights = (nodes + 1) / 2, weights / weights.sum()
+    edges = np.linspace(-np.pi / 2, np.pi / 2, CELLS + 1)
+    u = count**0.5 * np.sin((edges[:-1] + edges[1:]) / 2)
+    bound = (count + more) ** 0.5 * np.sin(edges)
+    points = np.linspace(-np.pi / 2, np.pi / 2, POINTS)  # P(v >= √more sin point): half of a beta tail on each side
+    half = 0.5 * betainc(0.5, (more - 1) / 2, np.sin(points) ** 2)
+    table = 0.5 - np.sign(points) * half
+    found = np.zeros((CELLS, CELLS + 1))
+    for part, weight in zip(share, weights, strict=True):
+        needed = (bound[None, :] - part**0.5 * u[:, None]) / ((1 - part) * more) ** 0.5
+        found += weight * np.interp(np.arcsin(np.clip(needed, -1.0, 1.0)), points, table)
+    return found
+
+
+def flips_cross(values: Sequence[float] | Array, looks: Sequence[int], most: int, level: float) -> bool:
+    """Return True if the sum of the values crosses the boundary of sign flips at the last of `looks`.
+
+    The boundary at each look is the least sum for which the share of sign vectors that have crossed by then is at most
+    that of `spending`; what a look could not spend, since shares are discrete, the next may. The shares are exact for
+    the values rounded to `STEPS` steps, and so is the test if values are symmetric about zero.
+    """
+    x = np.asarray(values, float)
+    largest = float(np.abs(x).max(initial=0.0))
+    if not largest:
+        return False
+    steps = np.rint(x / largest * STEPS).astype(int)
+    total = int(np.abs(steps).sum())
+    share = np.zeros(2 * total + 1)  # share[total + s]: sign vectors with sum s that have not crossed
+    share[total] = 1.0
+    used, done, at = 0.0, 0, 2 * total + 1
+    for look, most_spent in zip(looks, spending(looks, level, most), strict=True):
+        for step in np.abs(steps[done:look]):
+            share = (np.roll(share, step) + np.roll(share, -step)) / 2
+        done = look
+        above = np.cumsum(share[::-1])[::-1]
+        at = int(np.searchsorted(-above, -(most_spent - used) * (1 + 1e-9)))
+        used += float(above[at]) if at < len(above) else 0.0
+        share[at:] = 0.0
+    return bool(total + int(steps.sum()) >= at)
