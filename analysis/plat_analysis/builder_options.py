@@ -16,6 +16,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
+from plat.spec.expansion.decide import REPLICATES
 from plat_analysis.data.results import Results
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ def takes(
     options: type[Any] | None = None,
     before: Callable[..., object] | None = None,
     reads: Mapping[str, Callable[[Any], object]] | None = None,
+    by_looks: bool = False,
 ) -> Callable[[Callable[..., Artifact]], Callable[..., Artifact]]:
     """Return a decorator that turns a function of (results, options, **rest) into a builder or check.
 
@@ -39,6 +41,7 @@ def takes(
     before   refuses impossible arguments before anything is trained: called with the wanted runs (`Results.planned`)
              and the arguments of the entry; raises SpecError
     reads    argument -> function that reads it, and raises SpecError if it cannot; called before anything is trained
+    by_looks  True for a check that judges at the looks of `decide` where the file has them
     """
     shared = option_parameters(options) if options else {}
 
@@ -59,6 +62,7 @@ def takes(
         if before is not None or hasattr(options, "beforehand"):
             call.beforehand = beforehand  # type: ignore[attr-defined]
         call.reads = reads or {}  # type: ignore[attr-defined]
+        call.by_looks = by_looks  # type: ignore[attr-defined]
         signature = inspect.signature(function)
         own = list(signature.parameters.values())[2 if options else 1 :]
         fixed = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in ("frames", "experiment")]
@@ -100,7 +104,6 @@ def _explanations(options: type[Any] | None) -> list[str]:
 # columns  the second, if the builder has columns
 # rows     all others, joined
 
-REPLICATES = ("seed", "model.base.seed")  # axes whose values are repetitions, not conditions
 BY_DEFAULT = ("task", "algorithm", "filter")  # the axes that builders name by default
 PLACES = ("pair", "columns", "rows")
 

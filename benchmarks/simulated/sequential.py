@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plat_analysis.statistics import sequential
-from plat_analysis.statistics.sequential import LOOKS, Plan, decide
+from plat_analysis.statistics.sequential import LOOKS, Plan, Row, decide
 from plat_analysis.statistics.significance import holm, sign_flip_p
 
 FIXED = 20  # pairs
@@ -60,11 +60,11 @@ def _t_p(x: Array) -> float:
 def measured(random: np.random.Generator, kind: str, case: tuple[Sequence[float], Sequence[float]], draws: int) -> str:
     """Return wrong claims, the share of effects that is shown, and pairs a row, for looks and for the fixed design."""
     effects, spreads = np.array(case[0], float), np.array(case[1], float)
-    plan, names = Plan(margin=1.0), [str(row) for row in range(len(effects))]
+    plan, names = Plan(), [str(row) for row in range(len(effects))]
     wrong, power, pairs, excluded, fixed_wrong, fixed_power = [], [], [], [], [], []
     for _ in range(draws):
         values = effects[:, None] + spreads[:, None] * noise(random, kind, (len(effects), LOOKS[-1]))
-        found = decide(dict(zip(names, values, strict=True)), plan)
+        found = decide({name: Row(x, margin=1.0) for name, x in zip(names, values, strict=True)}, plan)
         shown = np.array([found[name].word == "shown" for name in names])
         pairs.append(np.mean([found[name].pairs for name in names]))
         wrong.append(shown[effects == 0].any())
@@ -83,11 +83,10 @@ def chosen(random: np.random.Generator, looks: tuple[int, ...], exponent: float,
     """Return power and pairs of one row, for effects of 0, .5, 1 and 2, with these looks and this spending."""
     sequential.SPENDING = exponent
     sequential.t_bounds.cache_clear()
-    plan, parts = Plan(1.0, looks), []
+    plan, parts = Plan(looks), []
     for effect in (0.0, 0.5, 1.0, 2.0):
-        found = [
-            decide({"": effect + random.standard_normal(looks[-1])}, plan)[""] for _ in range(draws)
-        ]
+        drawn = effect + random.standard_normal((draws, looks[-1]))
+        found = [decide({"": Row(x, margin=1.0)}, plan)[""] for x in drawn]
         shown = np.mean([one.word == "shown" for one in found])
         parts.append(f"{effect:g}: {shown:.2f} {np.mean([one.pairs for one in found]):.1f}")
     first = [plan.first_look(rows) for rows in (1, 4, 9)]

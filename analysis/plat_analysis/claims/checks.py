@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -28,7 +29,8 @@ from plat_analysis.claims.decided import (
 )
 from plat_analysis.claims.engine import Verdict
 from plat_analysis.claims.evidence import ChangeOptions, ChosenRows, chosen_rows, of_tests, with_evidence
-from plat_analysis.contrasts.cell import Cell, Contrast, Estimates, Term, average, common_means
+from plat_analysis.claims.planned import PlannedRow, judge_by_looks
+from plat_analysis.contrasts.cell import Cell, Contrast, Estimates, Term, average, common_means, merged_asks
 from plat_analysis.contrasts.cell import change as change_of
 from plat_analysis.data.published import printed_table
 from plat_analysis.data.results import Results
@@ -39,7 +41,7 @@ from plat_analysis.statistics.replicates import Builds, over_replicates
 from plat_analysis.statistics.significance import shared_spread, shown_above, shown_below
 
 
-@takes(ChangeOptions)
+@takes(ChangeOptions, by_looks=True)
 def mean_delta_positive(
     results: Results, change: ChangeOptions, *, only: Sequence[str] = (), paper: str | None = None
 ) -> Verdict:
@@ -65,10 +67,10 @@ def mean_delta_positive(
         for row in chosen_rows(grid.rows, only)
         for name, cells in change.parts(grid, row).items()
     }
-    return with_evidence(decide_rows(evidence, change.looks), evidence)
+    return judged_rows(results, evidence, change.looks)
 
 
-@takes()
+@takes(by_looks=True)
 def increasing(
     results: Results,
     *,
@@ -105,7 +107,14 @@ def increasing(
         for column in facets.columns
         for row, following in pairwise(facets.conditions)
     }
-    return with_evidence(decide_rows(evidence), evidence)
+    return judged_rows(results, evidence)
+
+
+def judged_rows(results: Results, evidence: Mapping[str, RowEvidence], looks: int = 1) -> Verdict:
+    """Return the verdict that changes are above zero: at the looks of `decide`, or once (error divided by `looks`)."""
+    if results.experiment.decide is not None:
+        return judge_by_looks(results, {row: PlannedRow.of(item) for row, item in evidence.items()})
+    return with_evidence(decide_rows(evidence, looks), evidence)
 
 
 # Check that the treatment changes less than an effect of interest, by two one-sided tests (TOST).
@@ -117,7 +126,7 @@ def increasing(
 SMALL, LARGE = "small", "large"
 
 
-@takes(ChangeOptions)
+@takes(ChangeOptions, by_looks=True)
 def mean_delta_small(results: Results, change: ChangeOptions, *, only: Sequence[str] = ()) -> Verdict:
     """The treatment changes less than an effect of interest, on average over the columns or in each, in every row.
 
@@ -131,6 +140,10 @@ def mean_delta_small(results: Results, change: ChangeOptions, *, only: Sequence[
         for row in chosen_rows(grid.rows, only)
         for name, cells in change.parts(grid, row).items()
     }
+    if results.experiment.decide is not None:
+        within = ((1, -change.smallest), (-1, change.smallest))
+        rows = {row: replace(PlannedRow.of(item), smallest=0.0, sides=within) for row, item in evidence.items()}
+        return judge_by_looks(results, rows)
     return with_evidence(decide_small(evidence, change.looks), evidence)
 
 
@@ -169,7 +182,7 @@ def row_tests(evidence: Mapping[str, RowEvidence]) -> dict[str, dict[str, float]
 # Check that the treatment helps more in one row than in another: the difference of two changes, seed by seed.
 
 
-@takes(ChangeOptions)
+@takes(ChangeOptions, by_looks=True)
 def delta_larger(results: Results, change: ChangeOptions, *, row: str, than: str) -> Verdict:
     """The treatment helps more in one row than in another, on average over the columns or in each of them.
 
@@ -190,7 +203,7 @@ def delta_larger(results: Results, change: ChangeOptions, *, row: str, than: str
         )
         for (name, first), second in zip(sides[0].items(), sides[1].values(), strict=True)
     }
-    return with_evidence(decide_rows(evidence, change.looks), evidence)
+    return judged_rows(results, evidence, change.looks)
 
 
 def difference(first: Sequence[Cell], second: Sequence[Cell], contrast: Contrast) -> Estimate:
@@ -201,6 +214,7 @@ def difference(first: Sequence[Cell], second: Sequence[Cell], contrast: Contrast
         "wanted": max(part.wanted for part in parts),
         "run_ids": tuple(dict.fromkeys(run for part in parts for run in part.run_ids)),
         "note": "; ".join(notes),
+        "asks": merged_asks(parts),
     }
     if any(part.value is None for part in parts):
         return Estimate(**facts)
@@ -225,7 +239,7 @@ def difference(first: Sequence[Cell], second: Sequence[Cell], contrast: Contrast
 Side = Literal["above", "below"]
 
 
-@takes(ChosenRows)
+@takes(ChosenRows, by_looks=True)
 def level(
     results: Results,
     asked: ChosenRows,
@@ -245,6 +259,11 @@ def level(
     facets, measured = asked.facets(results), quantity(measure, results=results)
     cells = Estimates(facets, builds=builds).cells
     estimates = {row or measured.name: cells[row, ""].estimate(Contrast(Term("", measured))) for row in facets.rows}
+    if results.experiment.decide is not None:
+        claimed = ((1 if side == "above" else -1, bound),)
+        shown = {"digits": measured.digits, "unit": " points" if measured.factor != 1 else "", "signed": False}
+        rows = {row: PlannedRow(estimate, 0.0, claimed, **shown) for row, estimate in estimates.items()}
+        return judge_by_looks(results, rows)
     guarded = shared_spread({row: estimate for row, estimate in estimates.items() if estimate.judged})
     tested = {
         row: _tested(row, estimate, guarded.get(row), side, bound, measured.digits)

@@ -29,6 +29,25 @@ STATUSES = ("reproduced", "partial", "not_reproduced", "undecided", "not_enough_
 
 
 @dataclass(frozen=True)
+class Planned:
+    """Hold where a claim stands that is judged at looks (`decide`).
+
+    needs  ids of the runs that its next look lacks, in the order of the blocks; () when every row has ended
+    look   pairs at that look
+    rows   how many rows it has, of which `open` need more pairs
+    asked  ids of all runs that it has asked for by now, `needs` included
+    unit   of its measures: ` points` for shares, "" for others
+    """
+
+    needs: tuple[str, ...]
+    look: int
+    rows: int
+    open: int
+    asked: tuple[str, ...] = field(default=(), repr=False)
+    unit: str = ""
+
+
+@dataclass(frozen=True)
 class Verdict:
     """Hold the verdict on one claim.
 
@@ -38,6 +57,7 @@ class Verdict:
     lines     the reasons of `detail` one by one, where a check gives them
     p         p-value of the finding, corrected over its rows; None where there is none
     deciding  the reason that decided (default: the first line)
+    planned   where it stands if it is judged at looks, else None
     part      `only: matrix.task=[sokoban]` if overrides chose a part of the matrix, else ""; the engine fills it in
     """
 
@@ -52,6 +72,7 @@ class Verdict:
     deciding: str = field(default="", repr=False)
     bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict, repr=False)
     part: str = field(default="", repr=False)
+    planned: Planned | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.status not in STATUSES:

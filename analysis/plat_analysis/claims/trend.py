@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Literal
 
@@ -17,7 +17,8 @@ from plat_analysis.builder_options import takes
 from plat_analysis.claims.decided import RowTests
 from plat_analysis.claims.engine import Verdict
 from plat_analysis.claims.evidence import ChosenRows, of_tests
-from plat_analysis.contrasts.cell import Cell, Contrast, Estimates, Term, change, in_all
+from plat_analysis.claims.planned import PlannedRow, judge_by_looks
+from plat_analysis.contrasts.cell import Cell, Contrast, Estimates, Term, asks_of, change, in_all
 from plat_analysis.data.labels import label
 from plat_analysis.data.results import Results, spell
 from plat_analysis.facets import AxisNames, Facets, Layout
@@ -81,7 +82,7 @@ class Options:
         return facets, names
 
 
-@takes(Options)
+@takes(Options, by_looks=True)
 def trend(
     results: Results, asked: Options, *, measure: Any = "final", direction: Direction = "falling", looks: int = 1
 ) -> Verdict:
@@ -117,11 +118,28 @@ def judge_trend(
     named  the name of a row whose own name is empty, as in a layout with one row only
     """
     estimates = Estimates(facets, builds="fixed")
+    if facets.results.experiment.decide is not None:
+        sign = -1 if direction == "falling" else 1
+        rows = {row or named: _planned(estimates.cells[row, ""], contrasts, sign) for row in facets.rows}
+        return judge_by_looks(facets.results, rows)
     tested = {
         row or named: _tested(row or named, estimates.cells[row, ""], contrasts, direction) for row in facets.rows
     }
     ids = (run.id for row in facets.rows for run in estimates.runs(row))
     return of_tests(tested, looks, ids, "about these builds of the base model, over their seeds")
+
+
+def _planned(cell: Cell, contrasts: Mapping[str, Contrast], sign: int) -> PlannedRow:
+    """Return a row whose mean slope is claimed to be above zero (sign +1) or below it (-1)."""
+    values = {name: cell.by_replicate(contrast) for name, contrast in contrasts.items()}
+    common = in_all(list(values.values()))
+    blocks = [[column[replicate] for column in values.values()] for replicate in common]
+    each = dict(zip(common, map(float, slopes(blocks)), strict=True)) if blocks else {}
+    named = dict.fromkeys(term.condition for contrast in contrasts.values() for term in contrast.terms)
+    slope = replace(over_replicates(each, builds="fixed"), asks=asks_of([cell.sides[name] for name in named]))
+    measured = next(iter(contrasts.values())).of.quantity
+    unit = " points" if measured.factor != 1 else ""
+    return PlannedRow(slope, 0.0, ((sign, 0.0),), measured.digits + 1, unit)
 
 
 def _tested(row: str, cell: Cell, contrasts: Mapping[str, Contrast], direction: Direction) -> RowTests:
@@ -168,7 +186,7 @@ class OverMeasures(ChosenRows):
         super().beforehand(results)
 
 
-@takes(OverMeasures)
+@takes(OverMeasures, by_looks=True)
 def trend_over_measures(results: Results, asked: OverMeasures, *, direction: Direction = "falling") -> Verdict:
     """Measures of the same runs fall (or rise) from each to the next, in every row, or in those in `only`.
 

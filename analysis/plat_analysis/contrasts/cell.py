@@ -177,6 +177,7 @@ class Cell:
         reasons = (self.sides[term.condition].reason(term.quantity) for term in contrast.terms)
         facts: dict[str, Any] = {
             "wanted": len(set().union(*(side.runs for side in sides.values()))),
+            "asks": asks_of(list(sides.values())),
             "run_ids": tuple(side.runs[replicate].id for side in sides.values() for replicate in pairs),
             "note": "; ".join(dict.fromkeys(filter(None, reasons))),
         }
@@ -233,17 +234,18 @@ def average(cells: Sequence[Cell], contrast: Contrast) -> Estimate:
     if absent or not parts:
         have = len(parts) - len(absent)
         counted = [f"{have} of {len(parts)} columns"] if len(parts) != 1 else []
-        return Estimate(wanted=wanted, note="; ".join([*counted, *absent]))
+        return Estimate(wanted=wanted, note="; ".join([*counted, *absent]), asks=merged_asks(parts))
     notes = [_of_column(cell, part.note) for cell, part in zip(cells, parts, strict=True) if part.note]
     facts: dict[str, Any] = {
         "wanted": wanted,
         "run_ids": tuple(dict.fromkeys(run for part in parts for run in part.run_ids)),
         "note": "; ".join(notes),
     }
+    facts["asks"] = merged_asks(parts)
     if wanted > 1:
         means = common_means([cell.by_replicate(contrast) for cell in cells])
         if not means:
-            return Estimate(wanted=wanted, note="; ".join(["no seed has every column", *notes]))
+            return Estimate(wanted=wanted, note="; ".join(["no seed has every column", *notes]), asks=facts["asks"])
         rounding, builds = mean_rounding(cells, contrast), cells[0].builds
         return _bounded(over_replicates(means, rounding, contrast.seedless, builds, **facts), contrast)
     bounds = [(part.value, part.low, part.high) for part in parts if part.value is not None]
@@ -252,12 +254,23 @@ def average(cells: Sequence[Cell], contrast: Contrast) -> Estimate:
     return Estimate(*combine_mean(bounds), "instances", 1, **facts)  # type: ignore[arg-type]
 
 
+def asks_of(sides: Sequence[Side]) -> dict[Replicate, tuple[str, ...]]:
+    """Return replicate -> the ids of its runs, of the replicates that all sides have in the matrix."""
+    return {r: tuple(side.runs[r].id for side in sides) for r in in_all([side.runs for side in sides])}
+
+
+def merged_asks(parts: Sequence[Estimate]) -> dict[Replicate, tuple[str, ...]]:
+    """Return replicate -> the ids of the runs that all parts need, of the replicates that all parts have."""
+    asks = [part.asks for part in parts]
+    return {r: tuple(dict.fromkeys(run for one in asks for run in one[r])) for r in in_all(asks)}
+
+
 def common_means(columns: Sequence[Mapping[Replicate, float]]) -> dict[Replicate, float]:
     """Return the mean over the columns for each replicate that all of them have."""
     return {r: float(np.mean([column[r] for column in columns])) for r in in_all(columns)}
 
 
-def in_all(columns: Sequence[Mapping[Replicate, float]]) -> list[Replicate]:
+def in_all(columns: Sequence[Mapping[Replicate, Any]]) -> list[Replicate]:
     """Return the replicates that all columns have, in the order of the first column."""
     return [replicate for replicate in columns[0] if all(replicate in column for column in columns)] if columns else []
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,6 +29,8 @@ class Estimate:
     samples        the values of the units, for tests by sign flips: one sample for each source of chance
     deviation      standard deviation between the units, from two on
     star           +1 or -1 where its table found it above or below zero, with all cells tested together; else 0
+    values         replicate -> its value
+    asks           replicate -> the ids of the runs that its value needs, also where it has none
     """
 
     value: float | None = None
@@ -45,6 +48,8 @@ class Estimate:
     samples: tuple[tuple[float, ...], ...] = field(default=(), repr=False)
     deviation: float | None = None
     star: int = 0
+    values: Mapping[Any, float] = field(default_factory=dict, repr=False, compare=False)
+    asks: Mapping[Any, tuple[str, ...]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def complete(self) -> bool:
@@ -83,8 +88,16 @@ class Estimate:
         low, high = (times(self.low), times(self.high)) if factor >= 0 else (times(self.high), times(self.low))
         error, deviation = (None if sd is None else sd * abs(factor) for sd in (self.error, self.deviation))
         samples = tuple(tuple(value * factor for value in sample) for sample in self.samples)
+        values = {replicate: value * factor for replicate, value in self.values.items()}
         return replace(
-            self, value=times(self.value), low=low, high=high, error=error, deviation=deviation, samples=samples
+            self,
+            value=times(self.value),
+            low=low,
+            high=high,
+            error=error,
+            deviation=deviation,
+            samples=samples,
+            values=values,
         )
 
 

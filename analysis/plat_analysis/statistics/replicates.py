@@ -50,6 +50,7 @@ def over_replicates(
     """
     if not values:
         return Estimate(**facts)
+    facts = {**facts, "values": values}
     if builds == "random" and (seedless or len(grouped(values, 0)) > 1):
         return _over_builds(values, rounding, seedless, facts)
     if seedless:  # one value for each of these builds: their mean has no sampling error

@@ -15,7 +15,7 @@ All functions are pure: they read no store and draw no random numbers. A decisio
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -24,11 +24,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from plat.spec.expansion.decide import APART, LEAST, LOOKS
 from plat_analysis.statistics.significance import ERROR
 
-LOOKS = (8, 12, 18, 27)  # pairs; `benchmarks/error_rates.py sequential` compares others
-LEAST = 8  # fewer pairs: four rows whose values are tosses of a coin are shown too often (.125 at five pairs)
-APART = 2  # least pairs between two looks: the recursion of `t_bounds` is inexact for single values
 SPENDING = 1.5  # exponent; with 2, eight pairs of 27 can show nothing: .0022 is below 1 / 2**8
 STOP_ERROR = 0.10
 CELLS, NODES, POINTS = 400, 48, 4001  # of the recursion: cells of the statistic, nodes of B, points of a table
@@ -43,7 +41,6 @@ class Plan:
     """Hold what is fixed before the first run.
 
     Attributes:
-        margin: the smallest effect of interest, in the unit of the values; a row stops where it is unlikely.
         looks: pairs at each look, rising; the last is the most.
         level: one-sided error over all looks and rows.
 
@@ -51,7 +48,6 @@ class Plan:
         ValueError: looks do not begin at `LEAST` or above, or are less than `APART` apart.
     """
 
-    margin: float
     looks: tuple[int, ...] = LOOKS
     level: float = ERROR / 2
 
@@ -66,6 +62,26 @@ class Plan:
         """
         spent = spending(self.looks, self.level / rows)
         return next((n for n, most in zip(self.looks, spent, strict=True) if 0.5**n <= most), None)
+
+
+@dataclass(frozen=True)
+class Row:
+    """Hold the values of a row and what is claimed of their mean.
+
+    Attributes:
+        values: one for each pair, in the order in which pairs were planned.
+        margin: the smallest effect of interest, from each bound on; 0 if none.
+        sides: (sign, bound): the mean is claimed to be above the bound (sign +1), or below it (-1); all of them.
+    """
+
+    values: Sequence[float]
+    margin: float = 0.0
+    sides: tuple[tuple[int, float], ...] = ((1, 0.0),)
+
+    def beyond(self, pairs: int) -> list[Array]:
+        """Return for each side how far the first `pairs` values are beyond its bound; claimed to be above zero."""
+        x = np.asarray(self.values[:pairs], float)
+        return [sign * (x - bound) for sign, bound in self.sides]
 
 
 @dataclass(frozen=True)
@@ -87,59 +103,74 @@ class Decision:
     low: float = float("-inf")
     high: float = float("inf")
 
-    @property
-    def stopped(self) -> bool:
-        """Return True if the row ended open: stopped, or at the last look."""
-        return self.ended and self.word == "open"
 
-
-def decide(rows: Mapping[str, Sequence[float]], plan: Plan) -> dict[str, Decision]:
+def decide(rows: Mapping[str, Row], plan: Plan) -> dict[str, Decision]:
     """Return the decision on each row, by replaying all looks for which the rows that go on have enough pairs.
 
-    Args:
-        rows: name -> values, one for each pair, in the order in which pairs were planned; claimed to be above zero.
-        plan: looks, level and margin.
-
-    Returns:
-        Row -> its decision. A row that needs more pairs has `ended` False.
+    A row that needs more pairs has `ended` False.
     """
-    found = {row: Decision() for row in rows}
+    found = {name: Decision() for name in rows}
     for count, last in enumerate(plan.looks, 1):
-        going = [row for row, decision in found.items() if not decision.ended]
-        if any(len(rows[row]) < last for row in going):
+        going = {name: rows[name] for name, decision in found.items() if not decision.ended}
+        if any(len(row.values) < last for row in going.values()):
             break
-        looks = plan.looks[:count]
-        values = {row: np.asarray(rows[row][:last], float) for row in going}
-        shown = _crossing(values, looks, plan, _left(found, "shown"))
-        against = {row: -x for row, x in values.items() if row not in shown}
-        below = _crossing(against, looks, plan, _left(found, "contradicted"))
-        missing = {row: plan.margin - values[row] for row in against}
-        small = _crossing(missing, looks, plan, _left(found, "contradicted", "not of this size"))
-        for row, x in values.items():
-            stops = count == len(plan.looks) or upper_bound(x, looks, plan.looks[-1], STOP_ERROR) < plan.margin
-            words: list[tuple[Word, set[str]]] = [("shown", shown), ("contradicted", below), ("not of this size", small)]
-            word: Word = next((word for word, those in words if row in those), "open")
-            high = upper_bound(x, looks, plan.looks[-1], ERROR / 2)
-            mean = float(x.mean())
-            found[row] = Decision(word, last, word != "open" or stops, mean, 2 * mean - high, high)
+        test = _Look(plan.looks[:count], plan)
+        beyond = {name: row.beyond(last) for name, row in going.items()}
+        shown = test.crossing(beyond, _left(found, "shown"), all)
+        rest = {name: sides for name, sides in beyond.items() if name not in shown}
+        against = {name: [-x for x in sides] for name, sides in rest.items()}
+        contradicted = test.crossing(against, _left(found, "contradicted"), any)
+        missing = {name: [rows[name].margin - x for x in sides] for name, sides in rest.items() if rows[name].margin}
+        small = test.crossing(missing, _left(found, "not of this size"), any)
+        for name, row in going.items():
+            words: list[tuple[Word, set[str]]] = [("shown", shown), ("contradicted", contradicted)]
+            words.append(("not of this size", small))
+            word: Word = next((word for word, those in words if name in those), "open")
+            stops = any(upper_bound(x, test.looks, test.most, STOP_ERROR) < row.margin for x in beyond[name])
+            x = np.asarray(row.values[:last], float)
+            mean, high = float(x.mean()), upper_bound(x, test.looks, test.most, plan.level)
+            ended = word != "open" or stops or last == test.most
+            found[name] = Decision(word, last, ended, mean, 2 * mean - high, high)
     return found
 
 
-def _left(found: Mapping[str, Decision], *words: Word) -> int:
-    """Return the number of rows that share the error of a family: those that do not have one of its words yet."""
-    return sum(decision.word not in words for decision in found.values())
+def _left(found: Mapping[str, Decision], word: Word) -> int:
+    """Return the number of rows that share the error of a family: those that do not have its word yet."""
+    return sum(decision.word != word for decision in found.values())
 
 
-def _crossing(values: Mapping[str, Array], looks: Sequence[int], plan: Plan, left: int) -> set[str]:
-    """Return the rows that cross at the last of `looks`; each that does passes its share of the error on."""
-    found: set[str] = set()
-    while left > len(found):
-        level = plan.level / (left - len(found))
-        new = {row for row, x in values.items() if row not in found and crossed(x, looks, plan.looks[-1], level)}
-        if not new:
-            break
-        found |= new
-    return found
+@dataclass(frozen=True)
+class _Look:
+    """Hold the looks until now, and the plan."""
+
+    looks: tuple[int, ...]
+    plan: Plan
+
+    @property
+    def most(self) -> int:
+        return self.plan.looks[-1]
+
+    def crossing(
+        self, rows: Mapping[str, Sequence[Array]], left: int, needed: Callable[[Iterable[bool]], bool]
+    ) -> set[str]:
+        """Return the rows of which all or any sides cross (`needed`); each that does passes its error on.
+
+        Args:
+            rows: name -> the values of each side.
+            left: how many rows share the error of the family.
+        """
+        found: set[str] = set()
+        while left > len(found):
+            level = self.plan.level / (left - len(found))
+            new = {
+                name
+                for name, sides in rows.items()
+                if name not in found and needed(crossed(x, self.looks, self.most, level) for x in sides)
+            }
+            if not new:
+                break
+            found |= new
+        return found
 
 
 def crossed(values: Sequence[float] | Array, looks: Sequence[int], most: int, level: float) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from plat.errors import SpecError
+from plat.spec.expansion.decide import REPLICATES
 from plat_analysis.artifact import Cell, Column, Figure, Note, Row, Table, number
 from plat_analysis.builder_options import takes
 from plat_analysis.data.labels import axis_label, label
@@ -23,7 +24,6 @@ from plat_ragen2.regimes.probe_tables import LEVEL_SHARE
 from plat_ragen2.regimes.regime import COLLAPSED, Thresholds
 from plat_ragen2.regimes.regime_table import RunRegime, measurements, run_regime
 
-REPLICATES = ("seed", "model.base.seed")  # these differ within a point
 
 
 @dataclass(frozen=True)

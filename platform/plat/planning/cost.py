@@ -21,6 +21,7 @@ from typing import Any
 from plat.plain_files import json_objects, open_regular
 from plat.runner.attempt import cost_facts
 from plat.spec.composition.trainer_calls import checked_call
+from plat.spec.expansion.decide import REPLICATES
 from plat.spec.expansion.experiment import Experiment, Run, config_object
 from plat.spec.identity.run_identity import canonical
 from plat.store.home import Home
@@ -203,9 +204,6 @@ def _size_of(folder: Path) -> int:
 
 # The order in which a sweep executes the runs of a file: each cell gets its first seed before any gets its second.
 
-OF_REPLICATES = ("seed", "model.base.seed")  # axes whose values are replicates of a cell
-
-
 def in_order(experiment: Experiment) -> list[Run]:
     """Return the runs of a file as a sweep executes them. With `order: file`, and for a search, it is the file's."""
     if experiment.order == "file" or experiment.is_search:
@@ -213,7 +211,7 @@ def in_order(experiment: Experiment) -> list[Run]:
     before: Counter[str] = Counter()  # cell -> its replicates so far
     rounds: dict[str, int] = {}
     for run in experiment.runs:
-        cell = canonical({name: value for name, value in run.axes.items() if name not in OF_REPLICATES})
+        cell = canonical({name: value for name, value in run.axes.items() if name not in REPLICATES})
         rounds[run.id] = before[cell]
         before[cell] += 1
     return sorted(experiment.runs, key=lambda run: rounds[run.id])

@@ -18,6 +18,7 @@ from typing import Any
 from plat.errors import SpecError, UnknownTrainer
 from plat.spec.composition.schema import build, schema_of
 from plat.spec.expansion.conflicts import check_conflicts
+from plat.spec.expansion.decide import Decide, taken, with_seeds
 from plat.spec.expansion.matrix import Matrix
 from plat.spec.expansion.run import Run, RunMaker, same_results
 from plat.spec.identity.run_identity import canonical
@@ -55,6 +56,7 @@ class Experiment:
     question, prediction, conclusion   what the file says in words, "" if nothing; shown on the report
     mark       readable text and hash of the overrides, which separates these results from those of the plain file;
                "" without overrides; seeds that are added to those of the file do not count
+    decide     the looks at which claims are judged while seeds are added; None without
     """
 
     name: str
@@ -80,6 +82,7 @@ class Experiment:
     question: str = ""
     prediction: str = ""
     conclusion: str = ""
+    decide: Decide | None = None
 
     @property
     def reference_folder(self) -> Path | None:
@@ -105,8 +108,12 @@ def load_experiment(
     """
     document = read(path)
     check_name(document)
-    line = _as_axes(parse_overrides(tuple(overrides)), document)
+    decide, line = taken(document, parse_overrides(tuple(overrides)))
+    line = _as_axes(line, document)
     file = read_file(document, line)
+    if decide is not None:
+        decide, seeds = with_seeds(decide, file.matrix)
+        file = read_file(document, CommandLine(line.assignments, {**line.axes, "seed": (list(seeds), decide.where)}))
     check_conflicts(file, line)
     cells = list(file.matrix.cells())
     place = file.matrix.where
@@ -142,7 +149,8 @@ def load_experiment(
         added=tuple(axis.name for axis in file.matrix.axes if axis.is_added and len(axis.values) > 1),
         base={assignment.key: assignment.key_place() for assignment in file.base},
         overrides=tuple(overrides),
-        mark=_mark(line, file.matrix),
+        mark=_mark(line, file.matrix, [text for text in overrides if text.startswith("decide")]),
+        decide=decide,
     )
 
 
@@ -254,14 +262,17 @@ def _check_added(matrix: Matrix, positions: Sequence[tuple[dict[str, Any], str]]
             raise SpecError(what, where=axis.where, fix=f"give it one value: {axis.name}={axis.values[0].label}")
 
 
-def _mark(line: CommandLine, matrix: Matrix) -> str:
+def _mark(line: CommandLine, matrix: Matrix, deciding: Sequence[str]) -> str:
     """Return a readable text and a hash of the command line's overrides, independent of their order; "" without any.
+
+    deciding  the overrides of `decide`
 
     Seeds that are added to those of the file do not count, so a report that gets more of them stays where it is.
     """
     added = {axis.name for axis in matrix.axes if axis.name == "seed" and axis.known and not axis.left_out()}
     given: dict[str, Any] = {assignment.key: assignment.value for assignment in line.assignments}
     given |= {f"matrix.{axis}": values for axis, (values, _) in line.axes.items() if axis not in added}
+    given |= dict(text.split("=", 1) for text in deciding)
     if not given:
         return ""
     text = canonical(given)

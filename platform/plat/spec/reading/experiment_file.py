@@ -20,7 +20,7 @@ from plat.suggest import nearest, suggest
 
 KEYS = (
     "title", "question", "prediction", "conclusion", "paper", "source", "reference", "order", "base", "matrix", "zip",
-    "include", "exclude", "report", "claims",
+    "include", "exclude", "report", "claims", "decide",
 )  # fmt: skip
 WORDS = ("question", "prediction", "conclusion")  # what people read on the report; no run depends on them
 ORDERS = ("seeds", "file")  # in which the runs are executed

@@ -1,0 +1,186 @@
+"""Judge the rows of a claim at the looks of `decide`, and name the runs that its next look needs.
+
+`statistics.sequential` decides from the values alone, so every command that reads the same runs comes to the same
+decisions. A row that has ended asks for no further runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from plat.errors import SpecError
+from plat.spec.expansion.decide import Decide
+from plat.units import counted
+from plat_analysis.artifact import number
+from plat_analysis.claims.decided import RowEvidence, about, remarked
+from plat_analysis.claims.engine import Planned, Verdict
+from plat_analysis.data.results import Results
+from plat_analysis.statistics.intervals import Estimate
+from plat_analysis.statistics.sequential import Decision, Plan, Row, decide
+
+POINTS = " points"
+SMALLEST_POINTS = 0.1  # a smaller margin of a measure in percent was meant as a share
+ORDER = ("shown", "contradicted", "not of this size", "open")
+
+
+@dataclass(frozen=True)
+class PlannedRow:
+    """Hold a row that is judged at looks.
+
+    estimate  its values by replicate, and the runs that they ask for
+    smallest  the smallest effect of interest, where `decide` has no margin; 0 if the claim has none
+    sides     what is claimed of the mean (see `sequential.Row`)
+    digits    shown behind the decimal point
+    unit      written behind a size: ` points` for a measure in percent
+    signed    shown with a sign
+    """
+
+    estimate: Estimate
+    smallest: float = 0.0
+    sides: tuple[tuple[int, float], ...] = ((1, 0.0),)
+    digits: int = 1
+    unit: str = POINTS
+    signed: bool = True
+
+    @classmethod
+    def of(cls, evidence: RowEvidence) -> PlannedRow:
+        """Return a row whose change is claimed to be above zero."""
+        return cls(evidence.estimate, evidence.size, digits=evidence.digits, unit=evidence.unit)
+
+
+def judge_by_looks(results: Results, rows: Mapping[str, PlannedRow]) -> Verdict:
+    """Return the verdict on these rows by the `decide` of the file, with `Verdict.planned`.
+
+    Raises SpecError where a row lacks a block of build and seed in the matrix, or the margin is in another unit.
+    """
+    plan = results.experiment.decide
+    assert plan is not None
+    for name, row in rows.items():
+        _check(name, row, plan)
+    blocks = {name: _in_order(results, row.estimate) for name, row in rows.items()}
+    decisions = decide(
+        {
+            name: Row(_without_gap(row.estimate, blocks[name]), _margin(row, plan), row.sides)
+            for name, row in rows.items()
+        },
+        Plan(plan.looks),
+    )
+    going = {name: blocks[name] for name, decision in decisions.items() if not decision.ended}
+    look = next((n for n in plan.looks if n > max((decisions[name].pairs for name in going), default=0)), plan.looks[-1])
+    why_not = {run.id: run.missing for run in results.runs}
+    lacking = {
+        name: [r for r in order[:look] if r not in rows[name].estimate.values] for name, order in going.items()
+    }
+    asked = (run for name, order in lacking.items() for r in order for run in rows[name].estimate.asks[r])
+    needs = tuple(dict.fromkeys(run for run in asked if why_not[run]))
+    until = {name: look if name in going else decision.pairs for name, decision in decisions.items()}
+    used = [run for name, row in rows.items() for r in blocks[name][: until[name]] for run in row.estimate.asks[r]]
+    without = {
+        name: row.estimate.note
+        for name, row in rows.items()
+        if lacking.get(name) and not any(why_not[run] for r in lacking[name] for run in row.estimate.asks[r])
+    }
+    units = {row.unit for row in rows.values()}
+    planned = Planned(needs, look, len(rows), len(going), tuple(dict.fromkeys(used)), " and ".join(sorted(units)))
+    return _verdict(rows, decisions, planned, without, plan)
+
+
+def _check(name: str, row: PlannedRow, plan: Decide) -> None:
+    """Raise SpecError for a row with unequal blocks, or a margin that cannot be in the unit of the measure."""
+    blocks = len(row.estimate.asks)
+    if blocks != plan.looks[-1]:
+        what = f"{name}: the matrix has {counted(blocks, 'pair')} of equal build and seed, and the last look {plan.looks[-1]}"
+        raise SpecError(what, where=plan.where, fix="give every row the same builds and seeds, on both sides of a pair")
+    if plan.margin is not None and row.unit == POINTS and plan.margin < SMALLEST_POINTS:
+        what = f"decide: margin: {plan.margin:g}, and {name} is in points, from 0 to 100"
+        raise SpecError(what, where=plan.where, fix=f"write margin: {100 * plan.margin:g} for that share")
+
+
+def _margin(row: PlannedRow, plan: Decide) -> float:
+    return row.smallest if plan.margin is None else plan.margin
+
+
+def _in_order(results: Results, estimate: Estimate) -> list[object]:
+    """Return the replicates in the order in which they were planned: seed by seed, the builds of each."""
+    seeds = {seed: at for at, seed in enumerate(results.experiment.axes["seed"])}
+    return sorted(estimate.asks, key=lambda replicate: seeds[replicate.seed])
+
+
+def _without_gap(estimate: Estimate, order: Sequence[object]) -> list[float]:
+    """Return the values up to the first replicate that has none: a later one was not planned before it."""
+    values = []
+    for replicate in order:
+        if replicate not in estimate.values:
+            break
+        values.append(estimate.values[replicate])
+    return values
+
+
+def _verdict(
+    rows: Mapping[str, PlannedRow],
+    decisions: Mapping[str, Decision],
+    planned: Planned,
+    without: Mapping[str, str],
+    plan: Decide,
+) -> Verdict:
+    """Return the verdict in words; `without` are rows whose runs ended without a value, with the reason."""
+    words = {name: decision.word for name, decision in decisions.items()}
+    if without:
+        name, why = next(iter(without.items()))
+        verdict = Verdict("not_enough_data", deciding=f"{name} ({why})")
+    elif planned.open:
+        done = plan.looks.index(planned.look)
+        seen = f"open after {counted(done, 'look')}" if done else "not enough data for the first look"
+        next_look = f"{counted(len(planned.needs), 'run')} to the next, at {planned.look} pairs"
+        status = "undecided" if done else "not_enough_data"
+        verdict = Verdict(status, deciding=f"{seen}; {next_look}")
+    else:
+        found = set(words.values())
+        status = "undecided"
+        if found == {"shown"}:
+            status = "reproduced"
+        elif "contradicted" in found or ("not of this size" in found and "shown" not in found):
+            status = "not_reproduced"
+        elif "shown" in found:
+            status = "partial"
+        decisive = {"reproduced": "shown", "partial": "shown", "undecided": "open"}.get(status)
+        decisive = decisive or next(word for word in ORDER if word in found and word != "shown")
+        own = [name for name, word in words.items() if word == decisive]
+        many = f"{decisive} in {len(own)} of {len(rows)}"
+        deciding = f"{many}: {_line(own[0], rows[own[0]], decisions[own[0]], plan)}" if len(own) == 1 else many
+        verdict = Verdict(status, deciding=deciding)
+    lines = []
+    for word in ORDER:
+        own = [name for name in rows if words[name] == word]
+        if own:
+            lines += [f"{word} in {len(own)} of {len(rows)}"]
+            lines += [_line(name, rows[name], decisions[name], plan) for name in own]
+    return _numbered(remarked(verdict, [*lines, about(row.estimate for row in rows.values())]), rows, decisions, planned)
+
+
+def _numbered(
+    verdict: Verdict, rows: Mapping[str, PlannedRow], decisions: Mapping[str, Decision], planned: Planned
+) -> Verdict:
+    """Return the verdict with each row's mean and repeated interval, and the runs that were used."""
+    judged = {name: decision for name, decision in decisions.items() if decision.pairs}
+    return replace(
+        verdict,
+        value={name: decision.mean for name, decision in judged.items()},
+        bounds={name: (decision.low, decision.high) for name, decision in judged.items()},
+        run_ids=planned.asked,
+        planned=planned,
+    )
+
+
+def _line(name: str, row: PlannedRow, decision: Decision, plan: Decide) -> str:
+    """Return a row in words: `GRPO +2.5 [1.4, 3.6] at 12 pairs`."""
+    if not decision.pairs:
+        return f"{name} ({len(row.estimate.values)} of {counted(plan.looks[0], 'pair')} for the first look)"
+    mean, low, high = (number(x, row.digits, row.signed) for x in (decision.mean, decision.low, decision.high))
+    found = f"{name} {mean} [{low}, {high}] at {counted(decision.pairs, 'pair')}"
+    if decision.word == "not of this size":
+        return f"{found}: {_margin(row, plan):g}{row.unit} are excluded"
+    if decision.word == "open" and decision.ended and decision.pairs < plan.looks[-1]:
+        return f"{found}, stopped: {_margin(row, plan):g}{row.unit} are unlikely"
+    return found
