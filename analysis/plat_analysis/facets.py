@@ -116,7 +116,12 @@ class Facets:
         return " · ".join(f"{name} = {value}" for name, value in zip(names, values, strict=True))
 
     def check_pairs(self, first: str, second: str) -> None:
-        """Raise SpecError if two conditions that both have runs in a row and column differ there in seeds or builds."""
+        """Raise SpecError if two conditions that both have runs in a row and column differ there in seeds or builds.
+
+        With `decide` they may: a row that has ended gets no more seeds, and another one may share its baseline.
+        """
+        if self.results.experiment.decide is not None:
+            return
         for row, column in dict.fromkeys(place[:2] for place in self.places):
             sides = self.runs(row, column, first), self.runs(row, column, second)
             cell = " × ".join(filter(None, (row, column))) or " · ".join(self.layout.conditions)

@@ -261,8 +261,8 @@ def level(
     estimates = {row or measured.name: cells[row, ""].estimate(Contrast(Term("", measured))) for row in facets.rows}
     if results.experiment.decide is not None:
         claimed = ((1 if side == "above" else -1, bound),)
-        shown = {"digits": measured.digits, "unit": " points" if measured.factor != 1 else "", "signed": False}
-        rows = {row: PlannedRow(estimate, 0.0, claimed, **shown) for row, estimate in estimates.items()}
+        unit = " points" if measured.factor != 1 else ""
+        rows = {row: PlannedRow(e, 0.0, claimed, measured.digits, unit, signed=False) for row, e in estimates.items()}
         return judge_by_looks(results, rows)
     guarded = shared_spread({row: estimate for row, estimate in estimates.items() if estimate.judged})
     tested = {

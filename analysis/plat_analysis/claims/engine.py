@@ -151,6 +151,22 @@ def check_claims(frames: Frames, experiment: Experiment) -> list[Verdict]:
     return verdicts
 
 
+def judge_planned(frames: Frames | None, experiment: Experiment) -> list[Verdict]:
+    """Return the verdicts on the claims that are judged at the looks of `decide`; without frames, before any run.
+
+    Raises SpecError if one of them cannot be judged, and PluginError if its check cannot be loaded.
+    """
+    verdicts = []
+    for index, claim in enumerate(experiment.claims):
+        where = place(experiment, "claims", index)
+        if not getattr(builders.find("plat.claims", str(claim["check"]), where), "by_looks", False):
+            continue
+        for part in parts(experiment, claim):
+            if not why_left_out(part.experiment, "claims", index):
+                verdicts.append(_run_check(frames, part.experiment, claim, where))
+    return verdicts
+
+
 def run_checks(frames: Frames, experiment: Experiment) -> tuple[list[Verdict], list[Failure]]:
     """Return the verdicts on the claims, in the file's order, and a Failure for each claim whose check raised an error.
 
@@ -175,8 +191,11 @@ def run_checks(frames: Frames, experiment: Experiment) -> tuple[list[Verdict], l
     return verdicts, failures
 
 
-def _run_check(frames: Frames, experiment: Experiment, claim: Mapping[str, Any], where: str) -> Verdict:
+def _run_check(frames: Frames | None, experiment: Experiment, claim: Mapping[str, Any], where: str) -> Verdict:
     check = builders.find("plat.claims", str(claim["check"]), where)
+    if experiment.decide is not None and not getattr(check, "by_looks", False):
+        why = f"the check {claim['check']} cannot be judged while seeds are added: sweep without decide"
+        return Verdict("not_enough_data", detail=why)
     arguments = {key: value for key, value in claim.items() if key not in ("id", "check", "says")}
     verdict = check(frames, experiment, **arguments)
     if not isinstance(verdict, Verdict):

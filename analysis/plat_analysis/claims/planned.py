@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from plat.errors import SpecError
 from plat.spec.expansion.decide import Decide
+from plat.spec.expansion.experiment import Experiment
 from plat.units import counted
 from plat_analysis.artifact import number
 from plat_analysis.claims.decided import RowEvidence, about, remarked
@@ -67,11 +68,11 @@ def judge_by_looks(results: Results, rows: Mapping[str, PlannedRow]) -> Verdict:
         Plan(plan.looks),
     )
     going = {name: blocks[name] for name, decision in decisions.items() if not decision.ended}
-    look = next((n for n in plan.looks if n > max((decisions[name].pairs for name in going), default=0)), plan.looks[-1])
+    look = next(
+        (n for n in plan.looks if n > max((decisions[name].pairs for name in going), default=0)), plan.looks[-1]
+    )
     why_not = {run.id: run.missing for run in results.runs}
-    lacking = {
-        name: [r for r in order[:look] if r not in rows[name].estimate.values] for name, order in going.items()
-    }
+    lacking = {name: [r for r in order[:look] if r not in rows[name].estimate.values] for name, order in going.items()}
     asked = (run for name, order in lacking.items() for r in order for run in rows[name].estimate.asks[r])
     needs = tuple(dict.fromkeys(run for run in asked if why_not[run]))
     until = {name: look if name in going else decision.pairs for name, decision in decisions.items()}
@@ -90,7 +91,7 @@ def _check(name: str, row: PlannedRow, plan: Decide) -> None:
     """Raise SpecError for a row with unequal blocks, or a margin that cannot be in the unit of the measure."""
     blocks = len(row.estimate.asks)
     if blocks != plan.looks[-1]:
-        what = f"{name}: the matrix has {counted(blocks, 'pair')} of equal build and seed, and the last look {plan.looks[-1]}"
+        what = f"{name}: the matrix has {counted(blocks, 'block')} of build and seed for it, not {plan.looks[-1]}"
         raise SpecError(what, where=plan.where, fix="give every row the same builds and seeds, on both sides of a pair")
     if plan.margin is not None and row.unit == POINTS and plan.margin < SMALLEST_POINTS:
         what = f"decide: margin: {plan.margin:g}, and {name} is in points, from 0 to 100"
@@ -156,7 +157,9 @@ def _verdict(
         if own:
             lines += [f"{word} in {len(own)} of {len(rows)}"]
             lines += [_line(name, rows[name], decisions[name], plan) for name in own]
-    return _numbered(remarked(verdict, [*lines, about(row.estimate for row in rows.values())]), rows, decisions, planned)
+    return _numbered(
+        remarked(verdict, [*lines, about(row.estimate for row in rows.values())]), rows, decisions, planned
+    )
 
 
 def _numbered(
@@ -184,3 +187,18 @@ def _line(name: str, row: PlannedRow, decision: Decision, plan: Decide) -> str:
     if decision.word == "open" and decision.ended and decision.pairs < plan.looks[-1]:
         return f"{found}, stopped: {_margin(row, plan):g}{row.unit} are unlikely"
     return found
+
+
+def asked_for(experiment: Experiment, verdicts: Sequence[Verdict]) -> Experiment:
+    """Return an experiment with `decide` reduced to the runs that its claims have asked for by now.
+
+    Runs that no claim asks for are left out. Without `decide`, the experiment is returned as it is.
+    """
+    if experiment.decide is None:
+        return experiment
+    asked = {run for verdict in verdicts if verdict.planned is not None for run in verdict.planned.asked}
+    cells = [(labels, run) for labels, run in experiment.cells if run in asked]
+    if not cells:
+        return experiment
+    kept = {run for _, run in cells}
+    return replace(experiment, runs=[run for run in experiment.runs if run.id in kept], cells=cells)

@@ -175,9 +175,11 @@ class Cell:
         sides = {term.condition: self.sides[term.condition] for term in contrast.terms}
         pairs = self.pairs(contrast)
         reasons = (self.sides[term.condition].reason(term.quantity) for term in contrast.terms)
+        asks = asks_of(list(sides.values()))
+        is_decided = any(side.results.experiment.decide is not None for side in sides.values())
         facts: dict[str, Any] = {
-            "wanted": len(set().union(*(side.runs for side in sides.values()))),
-            "asks": asks_of(list(sides.values())),
+            "wanted": len(asks if asks and is_decided else set().union(*(side.runs for side in sides.values()))),
+            "asks": asks,
             "run_ids": tuple(side.runs[replicate].id for side in sides.values() for replicate in pairs),
             "note": "; ".join(dict.fromkeys(filter(None, reasons))),
         }

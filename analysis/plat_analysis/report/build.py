@@ -22,6 +22,7 @@ from plat.words.metric_names import SUCCESS, VAL_SUCCESS, own_metric
 from plat_analysis.artifact import Figure, Table
 from plat_analysis.builder_options import added_axes, by_axes, varied_axes
 from plat_analysis.claims.engine import run_checks
+from plat_analysis.claims.planned import asked_for
 from plat_analysis.claims.reference import reference_beside
 from plat_analysis.data.results import Results
 from plat_analysis.facets import Facets, Layout
@@ -154,7 +155,10 @@ def build_report(frames: Frames, experiment: Experiment, provenance: Provenance 
     and the others are made. Artifacts get distinct names that are safe for files.
     """
     check_entries(experiment)
-    results = Results.of(frames, experiment)  # kept alive: builders and checks share it
+    shared = Results.of(frames, experiment)  # kept alive: builders and checks share it
+    claims, claim_failures = run_checks(frames, experiment)
+    experiment = asked_for(experiment, claims)
+    results = shared if experiment is shared.experiment else Results.of(frames, experiment)
     artifacts: list[Table | Figure] = []
     failures: list[Failure] = []
     origins: list[str] = []
@@ -175,7 +179,6 @@ def build_report(frames: Frames, experiment: Experiment, provenance: Provenance 
             artifacts += built
             origins += [where] * len(built)
     _name_apart(artifacts)
-    claims, claim_failures = run_checks(frames, experiment)
     values: dict[str, float] = {}
     for artifact in artifacts:
         values |= {metric_name(name): float(value) for name, value in artifact.values.items()}

@@ -183,26 +183,43 @@ def crossed(values: Sequence[float] | Array, looks: Sequence[int], most: int, le
         level: one-sided error over all planned looks.
     """
     x = np.asarray(values, float)
-    return bool(t_statistic(x) >= t_bounds(tuple(looks), most, level)[-1]) and flips_cross(x, looks, most, level)
+    return t_statistic(x) >= t_bounds(tuple(looks), most, level)[-1] and flips_cross(x, looks, most, level)
 
 
 def upper_bound(values: Array, looks: Sequence[int], most: int, level: float) -> float:
     """Return the repeated upper confidence bound of the mean at the last of `looks`, by Student's t."""
     error = float(values.std(ddof=1)) / len(values) ** 0.5
-    return float(values.mean()) + t_bounds(tuple(looks), most, level)[-1] * error
+    return float(values.mean() + t_bounds(tuple(looks), most, level)[-1] * error)
 
 
 def t_statistic(values: Array) -> float:
-    """Return Student's t of the mean against zero; infinite where values are equal and not zero, 0 where all are zero."""
+    """Return Student's t of the mean; infinite where values are equal and not zero, 0 where all are zero."""
     mean, error = float(values.mean()), float(values.std(ddof=1)) / len(values) ** 0.5
     if error <= 1e-12 * abs(mean):
         return float(np.sign(mean)) * float("inf") if mean else 0.0
-    return mean / error
+    return float(mean / error)
 
 
 def spending(looks: Sequence[int], level: float, most: int | None = None) -> list[float]:
     """Return the error that may be spent after each look: level (n / N)**SPENDING, N = `most` or the last look."""
     return [level * (n / (most or looks[-1])) ** SPENDING for n in looks]
+
+
+def expected_pairs(plan: Plan, rows: int, effect: float, draws: int = 400) -> float:
+    """Return the mean pairs of a row, for normal values, simulated with a fixed seed.
+
+    Args:
+        plan: looks and level.
+        rows: rows of the claim; every one has the effect.
+        effect: true mean of the values in units of the margin, which is also their standard deviation.
+        draws: simulated claims.
+    """
+    random, pairs = np.random.default_rng(rows), []
+    for _ in range(draws // rows + 1):
+        values = effect + random.standard_normal((rows, plan.looks[-1]))
+        found = decide({str(at): Row(x, margin=1.0) for at, x in enumerate(values)}, plan)
+        pairs += [decision.pairs for decision in found.values()]
+    return float(np.mean(pairs))
 
 
 # Boundaries of Student's t, by numerical recursion over looks (Armitage, McPherson and Rowe 1969, for t).

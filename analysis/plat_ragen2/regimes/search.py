@@ -25,7 +25,6 @@ from plat_ragen2.regimes.regime import COLLAPSED, Thresholds
 from plat_ragen2.regimes.regime_table import RunRegime, measurements, run_regime
 
 
-
 @dataclass(frozen=True)
 class Point:
     """Hold all runs of one choice of the other axes.

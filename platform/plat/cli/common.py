@@ -41,6 +41,7 @@ StoreOption = Annotated[
 CodeOfRunsOption = Annotated[
     bool, typer.Option("--code-of-runs", help="Where code has changed since, take the runs of the earlier code.")
 ]
+DecideOption = Annotated[bool, typer.Option("--decide", help="Add seeds at planned looks until claims are decided.")]
 JobsOption = Annotated[
     int | None, typer.Option("--jobs", "-j", min=1, metavar="N", help="Runs at once [as many as the cores allow].")
 ]
@@ -63,6 +64,11 @@ Targets = Annotated[
         autocompletion=runs_or_keys,
     ),
 ]
+
+
+def with_decide(arguments: list[str] | None, decide: bool) -> list[str]:
+    """Return the arguments of a verb, with `decide=true` where its option `--decide` is given."""
+    return [*(arguments or ()), *(["decide=true"] * decide)]
 
 
 @dataclass

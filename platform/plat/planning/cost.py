@@ -204,6 +204,7 @@ def _size_of(folder: Path) -> int:
 
 # The order in which a sweep executes the runs of a file: each cell gets its first seed before any gets its second.
 
+
 def in_order(experiment: Experiment) -> list[Run]:
     """Return the runs of a file as a sweep executes them. With `order: file`, and for a search, it is the file's."""
     if experiment.order == "file" or experiment.is_search:

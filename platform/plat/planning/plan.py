@@ -182,13 +182,14 @@ class Plan:
         if self.preparations:
             lines.append(f"To prepare first: {', '.join(self.preparations)}")
         workers = counted(self.workers, "worker")
-        head, disk = f"{len(left)} of {counted(len(self.rows), 'run')} to do", f"{size(self.disk_bytes)} of disk"
+        most = "at most " if any(experiment.decide for experiment in self.experiments) else ""
+        head, disk = f"{most}{len(left)} of {counted(len(self.rows), 'run')} to do", f"{size(self.disk_bytes)} of disk"
         if self.wall_seconds is None or self.work_seconds is None:
             limits = "the times above are limits; " if any(asked.minutes for asked in self.asked) else ""
             return [*lines, f"{head} with {workers}, {disk}; {limits}how long they take is {self.basis()}"]
         slow = sum(row.spread[1] for row in left if row.spread is not None) - sum(row.seconds or 0.0 for row in left)
-        most = f", {duration(self.work_seconds + slow)} if all are as slow as the slowest 10 %" if slow >= 1 else ""
-        time = f"about {duration(self.wall_seconds)} with {workers} ({duration(self.work_seconds)} of work{most})"
+        slowest = f", {duration(self.work_seconds + slow)} if all are as slow as the slowest 10 %" if slow >= 1 else ""
+        time = f"about {duration(self.wall_seconds)} with {workers} ({duration(self.work_seconds)} of work{slowest})"
         return [*lines, f"{head}: {time}, {disk} ({self.basis()})"]
 
 

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from plat.app import freshness, report_making
+from plat.app.deciding import run_looks
 from plat.app.loading import load_experiments, split
 from plat.app.sweeping import Sweep, check_sweep, chosen_place, first_missing, run_missing
 from plat.cli.common import (
     RUNS_FAILED,
     Arguments,
+    DecideOption,
     HomeOption,
     JobsOption,
     OnOption,
@@ -22,6 +24,7 @@ from plat.cli.common import (
     WaitOption,
     settings,
     verb,
+    with_decide,
 )
 from plat.cli.screen import report_text
 from plat.cli.screen.failure_words import conclude
@@ -43,6 +46,7 @@ def sweep(
     first: Annotated[
         int | None, typer.Option("--first", min=1, metavar="N", help="Only the first N missing runs.")
     ] = None,
+    decide: DecideOption = False,
     keep_going: Annotated[
         bool, typer.Option("--keep-going", help="Go on after failures that further runs will repeat.")
     ] = False,
@@ -56,15 +60,18 @@ def sweep(
 ) -> int:
     """Run what is missing and print the report.
 
+    With --decide, or `decide:` in the file, seeds are added look by look, for the rows of claims that are still open.
+
     The same command again runs only what is missing; after Ctrl-C or a kill it resumes. On slurm it submits what is
     missing and returns; `plat status` and `plat report` show the rest. After a run that logs no metric, or three that
     fail alike, nothing more starts.
     """
     from plat.dispatch.progress import Progress, choose
 
+    arguments = with_decide(arguments, decide)
     target = chosen_place(arguments, on, wait)
     if dry_run:
-        return plan(arguments, jobs, home, store)
+        return plan(arguments, jobs, False, home, store)
     experiments = load_experiments(arguments, home=home)
     place = Home.find(home)
     uri = place.store_uri(store)
@@ -75,12 +82,19 @@ def sweep(
         print("\n".join(text for text in printed if text), end="")
         return 0
     asked = Sweep(place, uri, target, jobs, steal)
-    runs = first_missing(check_sweep(asked, experiments, split(arguments)[1]), place, first)
+    runs = check_sweep(asked, experiments, split(arguments)[1])
     notifier = Notifier(notify, place, experiments)
-    progress = Progress() if quiet else choose(each=settings.verbose)
-    report = run_missing(
-        asked, runs, experiments, fail_fast=not keep_going, progress=progress, on_ended=notifier.run_ended
-    )
+
+    def run(some: list[Run]) -> SweepReport:
+        progress = Progress() if quiet else choose(each=settings.verbose)
+        some = first_missing(some, place, first)
+        ended = notifier.run_ended
+        return run_missing(asked, some, experiments, fail_fast=not keep_going, progress=progress, on_ended=ended)
+
+    if any(experiment.decide for experiment in experiments):
+        report = run_looks(asked, experiments, run, say=lambda line: None if quiet else print(line))
+    else:
+        report = run(runs)
     are_whole = True
     if not report.interrupted and not (report.detached and report.counts().get(RunStatus.QUEUED)):
         are_whole = _print_reports(place, uri, experiments, report, quiet)

@@ -26,6 +26,7 @@ KEYS = ("most", "looks", "margin")
 LOOKS = (8, 12, 18, 27)  # pairs; `benchmarks/error_rates.py sequential` compares others
 LEAST = 8  # pairs of the first look: with five, four rows whose values are tosses are shown in .125 of cases
 APART = 2  # least pairs between two looks
+EXAMPLE = f"write `decide: true`, or `decide: {{most: {LOOKS[-1]}, margin: 5}}`"
 
 
 @dataclass(frozen=True)
@@ -64,16 +65,12 @@ def taken(document: Document, line: CommandLine) -> tuple[Decide | None, Command
     if given is True:
         return Decide(where=where), rest
     if not isinstance(given, dict):
-        raise SpecError(f"decide: {show(given)} is no setting", where=where, fix=f"write `decide: true`, or {_example()}")
+        raise SpecError(f"decide: {show(given)} is no setting", where=where, fix=EXAMPLE)
     for key in given:
         if key not in KEYS:
             raise SpecError(f"decide: unknown key {key!r}", where=where, fix=suggest(key, KEYS, "keys"))
     usual = given.get("most") is None and given.get("looks") is None
     return Decide(_looks(given, where), _margin(given.get("margin"), where), where, usual), rest
-
-
-def _example() -> str:
-    return f"`decide: {{most: {LOOKS[-1]}, margin: 5}}`"
 
 
 def _looks(given: Mapping[str, Any], where: str) -> tuple[int, ...]:
@@ -88,7 +85,9 @@ def _looks(given: Mapping[str, Any], where: str) -> tuple[int, ...]:
     if not isinstance(looks, list) or not looks or not all(map(_is_count, looks)):
         raise SpecError(f"decide: looks: {show(looks)} is no list of pairs", where=where, fix=f"write {list(LOOKS)}")
     if looks[0] < LEAST or any(later - look < APART for look, later in pairwise(looks)):
-        what = f"decide: looks: {looks}: they begin at {LEAST} pairs or later, and each is {APART} or more after the last"
+        what = (
+            f"decide: looks: {looks}: they begin at {LEAST} pairs or later, and each is {APART} or more after the last"
+        )
         raise SpecError(what, where=where, fix=f"write for example {list(LOOKS)}")
     if most is not None and looks[-1] != most:
         what = f"decide: the last look is at {looks[-1]} pairs, and most is {most}"
