@@ -69,6 +69,15 @@ def standing(home: Home, uri: str, experiment: Experiment) -> Standing:
     return Standing(experiment, judge_planned(frames, experiment))
 
 
+def reduced(home: Home, uri: str, experiment: Experiment) -> Experiment:
+    """Return an experiment with `decide` as the runs that its claims have asked for by now; any other as it is."""
+    if experiment.decide is None:
+        return experiment
+    from plat_analysis.claims.planned import asked_for
+
+    return asked_for(experiment, standing(home, uri, experiment).verdicts)
+
+
 def check_decide(experiment: Experiment) -> Standing:
     """Return where the claims stand before any run. Raises SpecError if none of them can be judged at looks.
 

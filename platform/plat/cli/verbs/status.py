@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from plat.app.deciding import reduced
 from plat.app.entries import Entry, asked_by, counts, described, distinct, states_asked
 from plat.app.home_runs import home_to_read
 from plat.app.loading import load_experiments
@@ -44,6 +45,7 @@ def status(
     """
     place = home_to_read(home)
     experiments = load_experiments(arguments, required=False, home=home, with_searches=True, from_home=True)
+    experiments = [reduced(place, place.store_uri(None), experiment) for experiment in experiments]
     standing = states_asked(place, experiments)
     if as_json:
         runs = [entry.as_json() for entry in described(place, experiments, standing)]

@@ -36,7 +36,7 @@ class Decide:
     looks   pairs of runs at each look, rising; the last is the most
     margin  the smallest effect of interest, in the unit of the measures; None: each claim's `smallest`
     where   the position in the file or command line, for messages
-    usual   True if looks are the default ones: with several builds they are raised to whole seeds
+    usual   True if looks are the default ones: with several builds they are changed to whole seeds
     """
 
     looks: tuple[int, ...] = LOOKS
@@ -107,6 +107,15 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def _whole_seeds(looks: tuple[int, ...], builds: int) -> tuple[int, ...]:
+    """Return looks in multiples of `builds`: the last is rounded down, so that the first can still show a row."""
+    last = max(looks[-1] // builds, 1) * builds
+    while last < LEAST:
+        last += builds
+    up = sorted({-(-look // builds) * builds for look in looks[:-1]})
+    return (*(look for look in up if look + APART <= last), last)
+
+
 def with_seeds(decide: Decide, matrix: Matrix) -> tuple[Decide, list[int]]:
     """Return the settings with looks at whole seeds, and the seeds of the last look.
 
@@ -127,7 +136,7 @@ def with_seeds(decide: Decide, matrix: Matrix) -> tuple[Decide, list[int]]:
     if not all(_is_count(seed) for seed in seeds):
         raise SpecError("decide needs seeds that are whole numbers", where=axes["seed"].where, fix="write range(5)")
     builds = len(axes["model.base.seed"].values) if "model.base.seed" in axes else 1
-    looks = tuple(-(-look // builds) * builds for look in decide.looks)
+    looks = _whole_seeds(decide.looks, builds)
     if looks != decide.looks and not decide.usual:
         what = f"decide: looks at {list(decide.looks)} pairs, and a seed adds {builds} of them, one for each build"
         raise SpecError(what, where=decide.where, fix=f"write multiples of {builds}, for example {list(looks)}")
