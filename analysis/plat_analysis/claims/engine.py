@@ -37,6 +37,7 @@ class Planned:
     rows   how many rows it has, of which `open` need more pairs
     asked  ids of all runs that it has asked for by now, `needs` included
     unit   of its measures: ` points` for shares, "" for others
+    failed  how many of `needs` have failed
     """
 
     needs: tuple[str, ...]
@@ -45,6 +46,7 @@ class Planned:
     open: int
     asked: tuple[str, ...] = field(default=(), repr=False)
     unit: str = ""
+    failed: int = 0
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from plat_analysis.statistics.sequential import Decision, Plan, Row, decide
 
 POINTS = " points"
 SMALLEST_POINTS = 0.1  # a smaller margin of a measure in percent was meant as a share
+WAITING = ("not run", "unfinished", "deleted in MLflow")  # `RunView.missing` of runs that have not failed
 ORDER = ("shown", "contradicted", "not of this size", "open")
 
 
@@ -83,7 +84,10 @@ def judge_by_looks(results: Results, rows: Mapping[str, PlannedRow]) -> Verdict:
         if lacking.get(name) and not any(why_not[run] for r in lacking[name] for run in row.estimate.asks[r])
     }
     units = {row.unit for row in rows.values()}
-    planned = Planned(needs, look, len(rows), len(going), tuple(dict.fromkeys(used)), " and ".join(sorted(units)))
+    failed = sum(why_not[run] not in WAITING for run in needs)
+    planned = Planned(
+        needs, look, len(rows), len(going), tuple(dict.fromkeys(used)), " and ".join(sorted(units)), failed
+    )
     return _verdict(rows, decisions, planned, without, plan)
 
 
@@ -133,7 +137,8 @@ def _verdict(
     elif planned.open:
         done = plan.looks.index(planned.look)
         seen = f"open after {counted(done, 'look')}" if done else "not enough data for the first look"
-        next_look = f"{counted(len(planned.needs), 'run')} to the next, at {planned.look} pairs"
+        failed = f" ({planned.failed} failed)" if planned.failed else ""
+        next_look = f"{counted(len(planned.needs), 'run')} to the next, at {planned.look} pairs{failed}"
         status = "undecided" if done else "not_enough_data"
         verdict = Verdict(status, deciding=f"{seen}; {next_look}")
     else:
@@ -151,7 +156,7 @@ def _verdict(
         many = f"{decisive} in {len(own)} of {len(rows)}"
         deciding = f"{many}: {_line(own[0], rows[own[0]], decisions[own[0]], plan)}" if len(own) == 1 else many
         verdict = Verdict(status, deciding=deciding)
-    lines = []
+    lines = [verdict.deciding] if without or planned.open else []
     for word in ORDER:
         own = [name for name in rows if words[name] == word]
         if own:
