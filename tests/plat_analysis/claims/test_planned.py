@@ -18,7 +18,7 @@ LOOKS = (8, 12, 18, 26)
 
 
 def store(make_experiment, make_frames, gain, *, seeds=26, until=26, spread=0.02, builds=None, plan=None, holes=None):
-    """An experiment with `decide`, and frames with the first `until` seeds, in which the treatment gains `gain[row]`."""
+    """An experiment with `decide`, and frames with the first `until` seeds; the treatment gains `gain[row]`."""
     plan = plan or Decide(LOOKS)
     fields = {"rows": ROWS, "tasks": ["sokoban"], "seeds": range(seeds), "builds": builds, "decide": plan}
     experiment = make_experiment(**fields)
@@ -126,7 +126,7 @@ def test_a_trend_is_judged_by_its_slopes(make_experiment, make_frames):
     assert rising.status == "reproduced" and rising.value["PPO"] == pytest.approx(10.0, abs=0.5)
     assert falling.status != "reproduced"
     measures = {str(at): {"metric": "val/success", "at": at} for at in (0, 10, 20)}
-    assert trend_over_measures(frames, experiment, measures=measures, rows="variant").planned.rows == 2
+    assert trend_over_measures(frames, experiment, measures=measures, rows=["variant", "filter"]).planned.rows == 6
 
 
 def test_unequal_blocks_and_margins_in_another_unit(make_experiment, make_frames):
