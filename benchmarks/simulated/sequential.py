@@ -7,6 +7,7 @@ an effect is shown. `excluded`: share in which some row with an effect of the ma
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -93,6 +94,54 @@ def chosen(random: np.random.Generator, looks: tuple[int, ...], exponent: float,
     return f"looks {looks} exponent {exponent:g}   {'   '.join(parts)}   first shown with 1, 4, 9 rows: {first}"
 
 
+def by_adastop(random: np.random.Generator, kind: str, effect: float, draws: int) -> str:
+    """Return how often AdaStop (Mathieu et al. 2024) finds the method with the effect larger, and the runs of each.
+
+    Without an effect, how often it finds any difference, for which it promises .05.
+
+    Five runs of each method at a look, at most four looks, two-sided at .05. It does not use pairs, so the noise of two
+    runs of a pair is drawn for it here as of one standard deviation of their change.
+    """
+    from adastop import MultipleAgentsComparator
+
+    larger, runs = 0, []
+    for _ in range(draws):
+        values = noise(random, kind, (2, 20)) * 0.5**0.5 + np.array([[effect], [0.0]])
+        found = MultipleAgentsComparator(n=5, K=4, B=2000, alpha=2 * LEVEL, seed=int(random.integers(2**31)))
+        for look in range(1, found.K + 1):
+            found.partial_compare({"a": values[0, : 5 * look], "b": values[1, : 5 * look]}, verbose=False)
+            if found.is_finished:
+                break
+        larger += "larger" in found.decisions.values() or (not effect and "smaller" in found.decisions.values())
+        runs.append(5 * look)
+    return f"larger {larger / draws:.3f}   runs of each {np.mean(runs):.1f} (at most 20)"
+
+
+def by_t(effect: float, pairs: float) -> float:
+    """Return the power of a paired t-test with so many pairs, rounded up, at `LEVEL`."""
+    from scipy.special import nctdtr, stdtrit
+
+    n = int(np.ceil(pairs))
+    return 1 - float(nctdtr(n - 1, effect * n**0.5, stdtrit(n - 1, 1 - LEVEL)))
+
+
+def beside_others(random: np.random.Generator, claims: int) -> Iterator[str]:
+    """Yield one row by looks, by a paired t-test with the same expected pairs, and by AdaStop where it is installed."""
+    has_adastop = importlib.util.find_spec("adastop") is not None
+    for kind, effect in (("normal", 0.0), ("tosses", 0.0), ("normal", 0.5), ("normal", 1.0), ("normal", 2.0)):
+        values = effect + noise(random, kind, (claims, LOOKS[-1]))
+        found = [decide({"": Row(x, margin=1.0)}, Plan())[""] for x in values]
+        pairs = float(np.mean([one.pairs for one in found]))
+        shown = np.mean([one.word == "shown" for one in found])
+        line = f"{kind}, effect {effect:g}: looks {shown:.3f} ({pairs:.1f} pairs)"
+        line += f"   paired t of as many pairs {by_t(effect, pairs):.3f}" if effect else ""
+        if has_adastop:
+            line += f"   AdaStop {by_adastop(random, kind, effect, max(claims // 10, 1))}"
+        yield line
+    if not has_adastop:
+        yield "AdaStop: not installed (pip install -r requirements-bench.txt)"
+
+
 def lines(claims: int) -> Iterator[str]:
     random = np.random.default_rng(12)
     yield f"judged at {', '.join(map(str, LOOKS))} pairs, no effect, any row shown (promised .025)"
@@ -102,6 +151,8 @@ def lines(claims: int) -> Iterator[str]:
     yield "effects, in standard deviations of a change (excluded: promised .025)"
     for name, case in CASES.items():
         yield f"{name}: {measured(random, 'normal', case, claims)}"
+    yield "one row beside others; promised without an effect .025, by AdaStop .05"
+    yield from beside_others(random, claims)
     yield "choice of looks and spending, one row: effect: shown, pairs"
     kept = sequential.SPENDING
     for looks in CHOICES:
