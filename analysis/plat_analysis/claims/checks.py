@@ -27,7 +27,7 @@ from plat_analysis.claims.decided import (
     row_line,
 )
 from plat_analysis.claims.engine import Verdict
-from plat_analysis.claims.evidence import ChangeOptions, ChosenRows, chosen_rows, of_tests, with_evidence
+from plat_analysis.claims.evidence import ChangeOptions, ChosenRows, UnitOptions, chosen_rows, of_tests, with_evidence
 from plat_analysis.contrasts.cell import Cell, Contrast, Estimates, Term, average, common_means
 from plat_analysis.contrasts.cell import change as change_of
 from plat_analysis.data.published import printed_table
@@ -39,9 +39,9 @@ from plat_analysis.statistics.replicates import Builds, over_replicates
 from plat_analysis.statistics.significance import shared_spread, shown_above, shown_below
 
 
-@takes(ChangeOptions)
+@takes(UnitOptions)
 def mean_delta_positive(
-    results: Results, change: ChangeOptions, *, only: Sequence[str] = (), paper: str | None = None
+    results: Results, change: UnitOptions, *, only: Sequence[str] = (), paper: str | None = None
 ) -> Verdict:
     """The treatment helps in every row, or in those in `only`.
 
@@ -57,7 +57,7 @@ def mean_delta_positive(
     printed = printed_table(results.experiment, paper)
     evidence = {
         name: RowEvidence(
-            average(cells, change.contrast),
+            change.estimate(cells),
             printed.change(row, [cell.column for cell in cells]) if change.measure == "peak" else None,
             change.smallest,
             **change.shown(results),
@@ -65,7 +65,8 @@ def mean_delta_positive(
         for row in chosen_rows(grid.rows, only)
         for name, cells in change.parts(grid, row).items()
     }
-    return with_evidence(decide_rows(evidence, change.looks), evidence)
+    verdict = remarked(decide_rows(evidence, change.looks), change.remarks(grid, chosen_rows(grid.rows, only)))
+    return with_evidence(verdict, evidence)
 
 
 @takes()
@@ -117,8 +118,8 @@ def increasing(
 SMALL, LARGE = "small", "large"
 
 
-@takes(ChangeOptions)
-def mean_delta_small(results: Results, change: ChangeOptions, *, only: Sequence[str] = ()) -> Verdict:
+@takes(UnitOptions)
+def mean_delta_small(results: Results, change: UnitOptions, *, only: Sequence[str] = ()) -> Verdict:
     """The treatment changes less than an effect of interest, on average over the columns or in each, in every row.
 
     Every change is claimed to be smaller than `smallest`, up or down.
@@ -127,11 +128,12 @@ def mean_delta_small(results: Results, change: ChangeOptions, *, only: Sequence[
     """
     grid = change.grid(results)
     evidence = {
-        name: RowEvidence(average(cells, change.contrast), smallest=change.smallest, **change.shown(results))
+        name: RowEvidence(change.estimate(cells), smallest=change.smallest, **change.shown(results))
         for row in chosen_rows(grid.rows, only)
         for name, cells in change.parts(grid, row).items()
     }
-    return with_evidence(decide_small(evidence, change.looks), evidence)
+    verdict = remarked(decide_small(evidence, change.looks), change.remarks(grid, chosen_rows(grid.rows, only)))
+    return with_evidence(verdict, evidence)
 
 
 def decide_small(evidence: Mapping[str, RowEvidence], looks: int = 1) -> Verdict:

@@ -57,7 +57,8 @@ def check_value(experiment: Experiment, pair: str, name: str, given: Any) -> Non
 def check_layout(experiment: Experiment, arguments: Mapping[str, Any]) -> None:
     """Lay the runs out as a builder with these arguments would, without results. Raises SpecError if that fails."""
     if arguments.keys() >= COMPARED:
-        grid = Comparison(**{name: arguments[name] for name in COMPARED}).grid(Results.planned(experiment))
+        compared = Comparison(**{name: arguments[name] for name in COMPARED})
+        grid = compared.grid(Results.planned(experiment), paired=arguments.get("units", "pairs") == "pairs")
         named = [arguments[name] for name in ROWS if name in arguments]
         for row in [*(arguments.get("only") or ()), *named]:
             if row not in grid.rows:
