@@ -109,12 +109,6 @@ def tasks_like_these(
     return low, high
 
 
-def compared(scores: Scores, others: Scores) -> tuple[Scores, Callable[[Scores], Values]]:
-    """Return all samples and the statistic `improvement` of them, for `these_tasks`."""
-    count = len(scores)
-    return [*scores, *others], lambda drawn: improvement(drawn[:count], drawn[count:])
-
-
 def profile_at(thresholds: ArrayLike) -> Callable[[Scores], Values]:
     """Return `profile` as a statistic of scores alone."""
     return partial(profile, thresholds=thresholds)
