@@ -12,6 +12,7 @@
     foretelling  claims that a measure predicts an outcome, or a signal a gain
     levels       claims that a measure lies above a bound
     order        claims that one signal falls before another
+    shapes       claims with tasks or unpaired runs as units, and bootstrap intervals over many tasks
     stores       every check on whole stores, from the experiment file to the verdict
 
 Each line states the promised rate. `--draws` is the number of tables, claims or runs for each rate. `--spread-share 0`
@@ -28,7 +29,7 @@ from measuring import options
 from plat_analysis.statistics import significance
 
 PARTS = ("tables", "claims", "looks", "builds", "regimes", "trends")
-PARTS += ("correlation", "foretelling", "levels", "order", "stores")
+PARTS += ("correlation", "foretelling", "levels", "order", "shapes", "stores")
 
 
 def main() -> None:

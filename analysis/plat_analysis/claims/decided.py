@@ -32,7 +32,7 @@ from plat_analysis.statistics.significance import (
     shown_below,
     spread_range,
 )
-from plat_analysis.statistics.tasks import TASKS, signed_rank_p
+from plat_analysis.statistics.tasks import MIN_TASKS, TASKS, signed_rank_p
 from plat_analysis.statistics.unpaired import RUNS, least_p
 
 LEVEL = ERROR / 2  # one-sided
@@ -219,7 +219,12 @@ def row_line(row: str, item: RowEvidence) -> str:
         return f"{row} ({estimate.note or f'{estimate.seeds}/{estimate.wanted} seeds'})".strip()
     shown = f"{row} {number(estimate.value, item.digits, signed=True)}".strip()
     if estimate.error is None:  # an interval over instances is left out: it says nothing about another run
-        return f"{shown} ({counted(estimate.seeds, 'seed')})"
+        few = (
+            estimate.note
+            if estimate.over == TASKS
+            else counted(estimate.seeds, "run" if estimate.over == RUNS else "seed")
+        )
+        return f"{shown} ({few})"
     published = f", published {number(item.published, signed=True)}" if item.published is not None else ""
     return f"{shown} {interval(estimate, item.digits, signed=True)}{published}"
 
@@ -264,27 +269,27 @@ def units_needed(rows: Sequence[tuple[Estimate, float]], level: float, digits: i
         return ""
     estimates, sizes = [estimate for estimate, _ in rows], sorted({round(size, digits) for _, size in rows})
     deviations = [deviation for estimate in estimates if (deviation := estimate.deviation) is not None]
+    units, least_units = _units_in_words(estimates)
     if not deviations:
-        return f"the spread between seeds is unknown with one seed: at least {MIN_JUDGED} are needed to decide"
+        return f"the spread between {units} is unknown with so few: at least {least_units} are needed to decide"
     observed = _mean_square(deviations)
     # Where there is an error, the spread is at least that of rounding.
     spread = _mean_square(
         [e.deviation if e.error is None else e.error * e.units**0.5 for e in estimates if e.deviation is not None]
     )
-    units = _units_in_words(estimates)
     if spread <= 1e-9 * max(abs(estimate.value or 0.0) for estimate in estimates):
         return f"the change is the same in all {units}, which no test can judge: does the metric depend on the seed?"
     strata = [int(estimate.units - estimate.freedom) for estimate in estimates if estimate.error is not None]
     builds = max([1, *strata]) if units == "seeds" else 1
     judged = any(estimate.judged for estimate in estimates)  # the present ones were one look
-    fresh, few_yet = ("fresh ", "") if judged else ("", f"a verdict needs at least {MIN_JUDGED} {units}; ")
+    fresh, few_yet = ("fresh ", "") if judged else ("", f"a verdict needs at least {least_units} {units}; ")
     each = f" on each of {builds} builds" if builds > 1 else ""
     least = " (the least that the rounding of a success rate allows)" if observed < spread * (1 - 1e-9) else ""
     supposed = f"{sizes[0]:g}" if len(sizes) == 1 else f"{sizes[0]:g} to {sizes[-1]:g}"
     few, many = spread_range(spread, sum(max(estimate.freedom, 1) for estimate in estimates))
     totals = [seeds_needed([(size, at) for _, size in rows], level) for at in (spread, few, many)]
     count, fewest, most = (  # seeds on each build
-        total if total > MOST else -(-max(total, builds + MIN_JUDGED - 1) // builds) for total in totals
+        total if total > MOST else -(-max(total, builds + least_units - 1) // builds) for total in totals
     )
     return (
         f"{few_yet}about {_count(count)} {fresh}{units}{each} would decide, if judged once; "
@@ -294,12 +299,14 @@ def units_needed(rows: Sequence[tuple[Estimate, float]], level: float, digits: i
     )
 
 
-def _units_in_words(estimates: Sequence[Estimate]) -> str:
-    """Return what a larger number of would decide these rows."""
-    if any(estimate.about == SUCH_BUILDS for estimate in estimates):
-        return "builds"
+def _units_in_words(estimates: Sequence[Estimate]) -> tuple[str, int]:
+    """Return the units whose number decides these rows, and the least number for a verdict."""
     over = {estimate.over for estimate in estimates}
-    return "tasks" if TASKS in over else "runs of both sides together" if RUNS in over else "seeds"
+    if TASKS in over:
+        return "tasks", MIN_TASKS
+    if RUNS in over:
+        return "runs of both sides together", 2 * MIN_JUDGED
+    return "builds" if any(estimate.about == SUCH_BUILDS for estimate in estimates) else "seeds", MIN_JUDGED
 
 
 def _mean_square(numbers: Sequence[float]) -> float:

@@ -66,7 +66,8 @@ def build(results: Results, asked: Options, *, title: str = "", name: str = "imp
         draw=lambda: _draw(scores, estimates, baseline),
         caption=f"Probability that a run has a higher {scores.of.name} than one of {scores.label(baseline)}, on "
         "average over tasks; equal ones count half. 95 % intervals of the bootstrap, with runs resampled within each "
-        "task, about further runs of these tasks. It says nothing about the size of a difference.",
+        "task, about further runs of these tasks; none where all of them agree. It says nothing about the size of a "
+        "difference.",
     )
     for index, (row, estimate) in enumerate(estimates.items()):
         figure.points.append(record(estimate, row=row, against=baseline, measure=scores.of.name))

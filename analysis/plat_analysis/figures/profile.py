@@ -24,6 +24,7 @@ from plat_analysis.shown_text import shortened
 from plat_analysis.statistics.aggregate import profile, profile_at, these_tasks
 
 POINTS = 51  # thresholds between the two ends of a range
+MARKED = 6  # markers on a line
 MOST = 500  # thresholds of a list
 BAND_RESAMPLES = 1000
 
@@ -69,7 +70,8 @@ def build(
         title=title or results.heading,
         draw=lambda: _draw(scores, curves, at),
         caption=f"Share of runs above a score{percent}; each task counts equally. Bands: pointwise 95 % intervals of "
-        f"the bootstrap, with runs resampled within each task, about further runs of these tasks.{lacks}",
+        "the bootstrap, with runs resampled within each task, about further runs of these tasks; they have no width "
+        f"where all runs are on one side.{lacks}",
     )
     for row, curve in curves.items():
         for index, threshold in enumerate(at):
@@ -114,10 +116,19 @@ def _draw(scores: TaskScores, curves: Mapping[str, _Curve], at: NDArray[np.float
     looks = style.looks(rows, rows[0] if rows else "")
     style.key_line(figure, [(shortened(scores.label(row), 26), looks[row]) for row in curves], 0.95)
     for row, curve in curves.items():
-        look = looks[row]
+        look, apart = looks[row], max(1, len(at) // MARKED)
         if curve.low is not None:
             axis.fill_between(at, curve.low, curve.high, color=look.colour, alpha=0.16, linewidth=0, zorder=2)
-        axis.plot(at, curve.share, color=look.colour, linestyle=look.dash, zorder=3)
+        axis.plot(
+            at,
+            curve.share,
+            color=look.colour,
+            linestyle=look.dash,
+            marker=look.marker,
+            markevery=apart,
+            ms=3.2,
+            zorder=3,
+        )
     style.quiet_grid(axis, "both")
     axis.set_ylim(-0.02, 1.02)
     axis.set_xlabel(f"{measure_label(scores.of.name)}{', %' if scores.of.factor != 1 else ''}")

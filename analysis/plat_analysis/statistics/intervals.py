@@ -21,7 +21,7 @@ class Estimate:
     seeds, wanted  how many of the wanted runs, or pairs of runs, it is computed from
     over           what the interval ranges over: `seeds` or `builds` (Student's t), `tasks` (the same, see
                    `statistics.tasks`), `runs` (Welch, unpaired), `instances` (one seed: Wilson or Newcombe; says
-                   nothing about another run and decides nothing), or "" without an interval
+                   nothing about another run and decides nothing), or "" without an interval (`tasks` and `runs` stay)
     error, units   standard error over `units` independent units (seeds, builds, tasks, or runs of both sides); None
                    below three of them
     freedom        degrees of freedom of that error

@@ -11,6 +11,7 @@ Limit: tasks are independent of each other. Ten levels of one game are one task,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -38,17 +39,18 @@ def over_tasks(changes: Mapping[str, float], **facts: Any) -> Estimate:
     values = np.array(list(changes.values()), float)
     if not len(values):
         return Estimate(**facts)
-    mean, count = float(values.mean()), len(values)
-    if count < MIN_TASKS:
+    count = len(values)
+    deviation = float(values.std(ddof=1)) if count > 1 else None
+    estimate = Estimate(float(values.mean()), over=TASKS, deviation=deviation, **facts)
+    if deviation is None or count < MIN_TASKS:
         few = f"{count} of the {MIN_TASKS} tasks that a verdict over tasks needs"
-        return Estimate(mean, **facts | {"note": "; ".join(filter(None, [few, facts.get("note", "")]))})
-    deviation = float(values.std(ddof=1))
+        return replace(estimate, note="; ".join(filter(None, [few, estimate.note])))
     error = deviation / count**0.5
     half = float(stdtrit(count - 1, 0.5 + LEVEL / 2)) * error
-    return Estimate(
-        mean, mean - half, mean + half, TASKS, error=error, units=count, freedom=count - 1,
-        samples=(tuple(values.tolist()),), deviation=deviation, **facts,
-    )  # fmt: skip
+    low, high, samples = values.mean() - half, values.mean() + half, (tuple(values.tolist()),)
+    return replace(
+        estimate, low=float(low), high=float(high), error=error, units=count, freedom=count - 1, samples=samples
+    )
 
 
 def within_tasks(changes: Mapping[str, Mapping[Replicate, float]]) -> Estimate:

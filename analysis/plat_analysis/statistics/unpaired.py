@@ -33,7 +33,7 @@ def over_runs(baseline: Sequence[float], treatment: Sequence[float], rounding: f
         return Estimate(**facts)
     value, runs = float(sides[1].mean() - sides[0].mean()), int(sizes.sum())
     if sizes.min() < MIN_RUNS:
-        return Estimate(value, seeds=runs, **facts)
+        return Estimate(value, over=RUNS, seeds=runs, **facts)
     observed = np.array([side.var(ddof=1) for side in sides])
     parts = np.maximum(observed, rounding**2 / 2) / sizes
     error = float(np.sqrt(parts.sum()))
