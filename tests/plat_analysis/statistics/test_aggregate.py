@@ -74,6 +74,16 @@ def test_a_hierarchical_interval_is_wider_than_that_of_these_tasks():
     assert high - low > 3 * (these[1] - these[0])
 
 
+def test_a_hierarchical_interval_is_that_of_nested_loops():
+    random, found = np.random.default_rng(8), []
+    for _ in range(3000):
+        chosen = random.choice(6, 6)
+        drawn = np.concatenate([random.choice(X[:, task], 3) for task in chosen])
+        found.append(stats.trim_mean(drawn, 0.25))
+    expected = np.quantile(found, [0.025, 0.975])
+    assert aggregate.tasks_like_these(aggregate.iqm, OF_X) == pytest.approx(expected, abs=0.06)
+
+
 @given(st.integers(1, 6), st.integers(1, 7), st.integers(0, 999))
 def test_the_interquartile_mean_is_scipys(runs, tasks, seed):
     scores = np.random.default_rng(seed).normal(size=(runs, tasks))

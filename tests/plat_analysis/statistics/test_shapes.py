@@ -38,7 +38,10 @@ def test_permutations_are_those_of_a_loop_and_the_larger_p_decides(first, second
     pool, size = [*shifted, *first], len(second)
     sums = [sum(pool[i] for i in chosen) for chosen in combinations(range(len(pool)), size)]
     expected = np.mean([total >= sum(shifted) - 1e-9 for total in sums])
-    assert permutation_p(first, second, bound) == pytest.approx(expected)
+    of_scipy = stats.permutation_test(
+        (shifted, first), lambda x, y: np.mean(x) - np.mean(y), alternative="greater", n_resamples=np.inf
+    )
+    assert permutation_p(first, second, bound) == pytest.approx(expected) == of_scipy.pvalue
     found = over_runs(first, second, wanted=len(pool))
     welch = found.p_above(bound)
     assert shown_above(found, bound) == pytest.approx(welch if welch > 0.5 else max(welch, expected))
