@@ -14,7 +14,7 @@ from plat_analysis.claims.engine import Verdict
 from plat_analysis.contrasts.cell import Cell, Contrast, change
 from plat_analysis.contrasts.comparison import Compared, Comparison, check_sides
 from plat_analysis.contrasts.setting_correlations import Settings
-from plat_analysis.contrasts.units import Units, estimate_over, several_builds, task_pairs
+from plat_analysis.contrasts.units import Units, check_units, estimate_over, task_pairs
 from plat_analysis.data.labels import label
 from plat_analysis.data.results import Results, spell
 from plat_analysis.facets import AxisNames, Facets, Layout
@@ -92,11 +92,7 @@ class UnitOptions(ChangeOptions):
         Raises SpecError as well if `runs` are units and start from several builds of the base model.
         """
         grid = super().grid(results, self.units == "pairs")
-        if self.units == "runs" and several_builds(list(grid.cells.values()), self.contrast.terms):
-            raise SpecError(
-                "units: runs does not know several builds of the base model: runs of one build are not independent",
-                fix="choose one build, or compare `units: pairs`",
-            )
+        check_units(self.units, grid)
         return grid
 
     def estimate(self, cells: Sequence[Cell]) -> Estimate:

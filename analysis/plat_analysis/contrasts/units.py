@@ -12,7 +12,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from plat_analysis.contrasts.cell import Cell, Contrast, Term, average, common_means, mean_rounding
+from plat.errors import SpecError
+from plat_analysis.contrasts.cell import Cell, Contrast, Estimates, average, common_means, mean_rounding
 from plat_analysis.statistics.intervals import Estimate
 from plat_analysis.statistics.replicates import these_builds
 from plat_analysis.statistics.tasks import over_tasks
@@ -73,7 +74,12 @@ def _facts(cells: Sequence[Cell], contrast: Contrast) -> dict[str, Any]:
     }
 
 
-def several_builds(cells: Sequence[Cell], conditions: Sequence[Term]) -> bool:
-    """Return True if runs of these cells start from several builds of the base model."""
-    builds = {replicate.build for cell in cells for term in conditions for replicate in cell.sides[term.condition].runs}
-    return len(builds) > 1
+def check_units(units: Units, grid: Estimates) -> None:
+    """Raise SpecError if `runs` are units and start from several builds: runs of one build are not independent."""
+    sides = [side for cell in grid.cells.values() for side in cell.sides.values()]
+    builds = {replicate.build for side in sides for replicate in side.runs}
+    if units == "runs" and len(builds) > 1:
+        raise SpecError(
+            "units: runs does not know several builds of the base model, whose runs are not independent",
+            fix="choose one build, or compare `units: pairs`",
+        )

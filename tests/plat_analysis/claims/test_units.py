@@ -114,8 +114,12 @@ def test_few_runs_on_a_side_and_several_builds(make_experiment):
     verdict = judge(planted(make_experiment, effect=9.0, tasks=["a"], seeds=range(4)), units="runs")
     assert verdict.status == "not_enough_data"
     assert "at least 10 runs of both sides together" in verdict.detail
+    store = planted(make_experiment, effect=9.0, tasks=["a"], builds=(0, 1))
     with pytest.raises(SpecError, match="several builds"):
-        judge(planted(make_experiment, effect=9.0, tasks=["a"], builds=(0, 1)), units="runs")
+        judge(store, units="runs")
+    claim = {"id": "x", "check": "mean_delta_positive", "rows": "variant", "measure": "final", "units": "runs"}
+    with pytest.raises(SpecError, match="several builds"):
+        check_entries(replace(store[1], claims=[claim]))
 
 
 def test_other_units_are_refused(make_experiment):
