@@ -104,8 +104,12 @@ def tasks_like_these(
     a task's single run counts as it is, so one run of each task suffices.
     """
     random, tasks = np.random.default_rng(0), [np.asarray(task, float) for task in scores]
-    found = [statistic(_drawn(random, tasks)) for _ in range(resamples)]
-    low, high = np.quantile(found, [0.5 - LEVEL / 2, 0.5 + LEVEL / 2], axis=0)
+    if len(set(map(len, tasks))) == 1:
+        counts = [min(BATCH, resamples - done) for done in range(0, resamples, BATCH)]
+        found = np.concatenate([statistic(_drawn_at_once(random, np.stack(tasks), count)) for count in counts], axis=-1)
+    else:
+        found = np.stack([statistic(_drawn(random, tasks)) for _ in range(resamples)], axis=-1)
+    low, high = np.quantile(found, [0.5 - LEVEL / 2, 0.5 + LEVEL / 2], axis=-1)
     return low, high
 
 
@@ -116,6 +120,13 @@ def profile_at(thresholds: ArrayLike) -> Callable[[Scores], Values]:
 
 def _task_means(scores: Scores) -> Values:
     return np.stack([task.mean(axis=-1) for task in scores], axis=-1)
+
+
+def _drawn_at_once(random: np.random.Generator, tasks: Values, count: int) -> Scores:
+    """Return `count` resamples, [resample, run] for each task drawn, of tasks with equal numbers of runs."""
+    chosen = random.integers(len(tasks), size=(count, len(tasks), 1))
+    runs = random.integers(tasks.shape[1], size=(count, *tasks.shape))
+    return list(np.moveaxis(tasks[chosen, runs], 1, 0))
 
 
 def _drawn(random: np.random.Generator, tasks: Scores) -> Scores:

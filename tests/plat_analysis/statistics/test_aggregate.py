@@ -65,10 +65,11 @@ def test_a_stratified_interval_is_that_of_a_loop():
 def test_a_hierarchical_interval_is_wider_than_that_of_these_tasks():
     """Of equal runs within tasks it is the plain bootstrap over tasks."""
     levels = np.random.default_rng(4).normal(size=30)
-    equal = [np.full(3, level) for level in levels]
-    low, high = aggregate.tasks_like_these(aggregate.mean, equal)
     plain = stats.bootstrap((levels,), np.mean, method="percentile", rng=np.random.default_rng(1)).confidence_interval
-    assert (low, high) == pytest.approx((plain.low, plain.high), abs=0.03)
+    for counts in ([3] * 30, [2, 3, 4] * 10):
+        equal = [np.full(count, level) for level, count in zip(levels, counts, strict=True)]
+        low, high = aggregate.tasks_like_these(aggregate.mean, equal)
+        assert (low, high) == pytest.approx((plain.low, plain.high), abs=0.03)
     noisy = [level + 0.1 * np.arange(3) for level in levels]
     these = aggregate.these_tasks(aggregate.mean, noisy)
     assert high - low > 3 * (these[1] - these[0])
