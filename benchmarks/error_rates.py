@@ -12,7 +12,7 @@
     foretelling  claims that a measure predicts an outcome, or a signal a gain
     levels       claims that a measure lies above a bound
     order        claims that one signal falls before another
-    sequential   claims that are judged at planned looks, and how many pairs they take
+PARTS += ("correlation", "foretelling", "levels", "order", "sequential", "shapes", "stores")
     stores       every check on whole stores, from the experiment file to the verdict
 
 Each line states the promised rate. `--draws` is the number of tables, claims or runs for each rate. `--spread-share 0`
@@ -29,7 +29,7 @@ from measuring import options
 from plat_analysis.statistics import significance
 
 PARTS = ("tables", "claims", "looks", "builds", "regimes", "trends")
-PARTS += ("correlation", "foretelling", "levels", "order", "sequential", "stores")
+PARTS += ("correlation", "foretelling", "levels", "order", "sequential", "shapes", "stores")
 
 
 def main() -> None:

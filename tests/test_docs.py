@@ -91,7 +91,7 @@ def test_documented_experiment_files_can_be_planned(tmp_path: Path):
         experiment = load_experiment(path)
         check_entries(experiment)
         counts.append(len(experiment.runs))
-    assert counts == [4, 16, 6, 12, 140]  # 2 x 2; 2 x 3 x 3 - 3 + 1; 2 x 3; 2 x 6; 2 x 7 x 2 x 5
+    assert counts == [4, 16, 6, 48, 12, 140]  # 2 x 2; 2 x 3 x 3 - 3 + 1; 2 x 3; 8 x 2 x 3; 2 x 6; 2 x 7 x 2 x 5
 
 
 def test_links_between_pages_lead_somewhere():

@@ -187,5 +187,6 @@ def check_same_replicates(first: Runs, second: Runs, place: str, baseline: str, 
     only = "; ".join(f"only {condition} has {names}" for condition, names in unpaired.items() if names)
     raise SpecError(
         f"the two sides of a pair have different runs, {place}: {only}",
-        fix="give both sides the same seeds and builds: check `include`, `exclude` and `zip`",
+        fix="give both sides the same seeds and builds: check `include`, `exclude` and `zip`; a claim may compare them "
+        "unpaired, with `units: runs`",
     )

@@ -37,6 +37,8 @@ UNPAIRED: Axes = {"algorithm": ["ppo", "grpo"], **REPLICATES}
 PAIRS: Axes = {"algorithm": ["ppo", "grpo"], "filter": ["none", "top_p"], **REPLICATES}
 LINES: Axes = {"algorithm": ["ppo", "grpo"], "filter.value": [0.3, 0.6, 0.9], **REPLICATES}
 SETTINGS: Axes = {"filter.value": [0.1 * i for i in range(1, 9)], **REPLICATES}
+UNIT_RUNS: Axes = {"algorithm": ["ppo", "grpo"], "filter": ["none", "top_p"], "model.base.seed": [0], "seed": range(8)}
+UNIT_TASKS: Axes = {"algorithm": ["ppo", "grpo"], "filter": ["none", "top_p"], START: [0.01 * i for i in range(12)]}
 STARTS: Axes = {START: [0.01 * i for i in range(10)], "filter": ["none", "top_p"], "seed": range(5)}
 EVALUATED: Axes = {"model.base.seed": [0, 1], "seed": range(6)}
 FILTERED = np.array([0.0, 1.0])[None, :, None, None]  # along PAIRS
@@ -179,6 +181,14 @@ LEVEL = {"measure": "final", "rows": "algorithm", "bound": 50}
 WITHIN = {"across": "within", "sign": "negative", **PROXIES}
 STORES: dict[str, Store] = {
     "mean_delta_positive": Store({"check": "mean_delta_positive", **FINAL_CHANGE}, PAIRS, _change),
+    "mean_delta_positive, runs": Store(
+        {"check": "mean_delta_positive", "units": "runs", **FINAL_CHANGE}, UNIT_RUNS, _change
+    ),
+    "mean_delta_positive, tasks": Store(
+        {"check": "mean_delta_positive", "units": "tasks", **FINAL_CHANGE, "columns": START},
+        {**UNIT_TASKS, "seed": range(3)},
+        _change,
+    ),
     "mean_delta_small": Store({"check": "mean_delta_small", **FINAL_CHANGE}, PAIRS, _small),
     "delta_larger": Store({"check": "delta_larger", "row": "grpo", "than": "ppo", **FINAL_CHANGE}, PAIRS, _larger),
     "increasing": Store({"check": "increasing", **BY_FILTER}, PAIRS, _grows),
@@ -192,7 +202,7 @@ STORES: dict[str, Store] = {
     "falls_before": Store({"check": "falls_before", "metrics": [PROXY, "success"]}, EVALUATED, _sooner),
 }
 NO_OPPOSITE = ("foretells",)
-SIZED = ("mean_delta_positive", "delta_larger", "increasing")
+SIZED = ("mean_delta_positive", "mean_delta_positive, runs", "mean_delta_positive, tasks", "delta_larger", "increasing")
 
 
 def words(name: str, planted: float, stores: int) -> list[str]:

@@ -28,7 +28,7 @@ from plat_analysis.claims.decided import (
     row_line,
 )
 from plat_analysis.claims.engine import Verdict
-from plat_analysis.claims.evidence import ChangeOptions, ChosenRows, chosen_rows, of_tests, with_evidence
+from plat_analysis.claims.evidence import ChangeOptions, ChosenRows, UnitOptions, chosen_rows, of_tests, with_evidence
 from plat_analysis.claims.planned import PlannedRow, judge_by_looks
 from plat_analysis.contrasts.cell import Cell, Contrast, Estimates, Term, average, common_means, merged_asks
 from plat_analysis.contrasts.cell import change as change_of
@@ -41,9 +41,9 @@ from plat_analysis.statistics.replicates import Builds, over_replicates
 from plat_analysis.statistics.significance import shared_spread, shown_above, shown_below
 
 
-@takes(ChangeOptions, by_looks=True)
+@takes(UnitOptions, by_looks=True)
 def mean_delta_positive(
-    results: Results, change: ChangeOptions, *, only: Sequence[str] = (), paper: str | None = None
+    results: Results, change: UnitOptions, *, only: Sequence[str] = (), paper: str | None = None
 ) -> Verdict:
     """The treatment helps in every row, or in those in `only`.
 
@@ -59,7 +59,7 @@ def mean_delta_positive(
     printed = printed_table(results.experiment, paper)
     evidence = {
         name: RowEvidence(
-            average(cells, change.contrast),
+            change.estimate(cells),
             printed.change(row, [cell.column for cell in cells]) if change.measure == "peak" else None,
             change.smallest,
             **change.shown(results),
@@ -67,7 +67,10 @@ def mean_delta_positive(
         for row in chosen_rows(grid.rows, only)
         for name, cells in change.parts(grid, row).items()
     }
-    return judged_rows(results, evidence, change.looks)
+    if results.experiment.decide is not None:
+        return judged_rows(results, evidence)
+    verdict = remarked(decide_rows(evidence, change.looks), change.remarks(grid, chosen_rows(grid.rows, only)))
+    return with_evidence(verdict, evidence)
 
 
 @takes(by_looks=True)
@@ -126,8 +129,8 @@ def judged_rows(results: Results, evidence: Mapping[str, RowEvidence], looks: in
 SMALL, LARGE = "small", "large"
 
 
-@takes(ChangeOptions, by_looks=True)
-def mean_delta_small(results: Results, change: ChangeOptions, *, only: Sequence[str] = ()) -> Verdict:
+@takes(UnitOptions, by_looks=True)
+def mean_delta_small(results: Results, change: UnitOptions, *, only: Sequence[str] = ()) -> Verdict:
     """The treatment changes less than an effect of interest, on average over the columns or in each, in every row.
 
     Every change is claimed to be smaller than `smallest`, up or down.
@@ -136,7 +139,7 @@ def mean_delta_small(results: Results, change: ChangeOptions, *, only: Sequence[
     """
     grid = change.grid(results)
     evidence = {
-        name: RowEvidence(average(cells, change.contrast), smallest=change.smallest, **change.shown(results))
+        name: RowEvidence(change.estimate(cells), smallest=change.smallest, **change.shown(results))
         for row in chosen_rows(grid.rows, only)
         for name, cells in change.parts(grid, row).items()
     }
@@ -144,7 +147,8 @@ def mean_delta_small(results: Results, change: ChangeOptions, *, only: Sequence[
         within = ((1, -change.smallest), (-1, change.smallest))
         rows = {row: replace(PlannedRow.of(item), smallest=0.0, sides=within) for row, item in evidence.items()}
         return judge_by_looks(results, rows)
-    return with_evidence(decide_small(evidence, change.looks), evidence)
+    verdict = remarked(decide_small(evidence, change.looks), change.remarks(grid, chosen_rows(grid.rows, only)))
+    return with_evidence(verdict, evidence)
 
 
 def decide_small(evidence: Mapping[str, RowEvidence], looks: int = 1) -> Verdict:

@@ -32,6 +32,8 @@ from plat_analysis.statistics.significance import (
     shown_below,
     spread_range,
 )
+from plat_analysis.statistics.tasks import MIN_TASKS, TASKS, signed_rank_p
+from plat_analysis.statistics.unpaired import RUNS, least_p
 
 LEVEL = ERROR / 2  # one-sided
 SHOWN, OPPOSITE, OPEN, SHORT = "shown", "the opposite is shown", "not shown either way", "without enough data"
@@ -217,7 +219,12 @@ def row_line(row: str, item: RowEvidence) -> str:
         return f"{row} ({estimate.note or f'{estimate.seeds}/{estimate.wanted} seeds'})".strip()
     shown = f"{row} {number(estimate.value, item.digits, signed=True)}".strip()
     if estimate.error is None:  # an interval over instances is left out: it says nothing about another run
-        return f"{shown} ({counted(estimate.seeds, 'seed')})"
+        few = (
+            estimate.note
+            if estimate.over == TASKS
+            else counted(estimate.seeds, "run" if estimate.over == RUNS else "seed")
+        )
+        return f"{shown} ({few})"
     published = f", published {number(item.published, signed=True)}" if item.published is not None else ""
     return f"{shown} {interval(estimate, item.digits, signed=True)}{published}"
 
@@ -232,13 +239,19 @@ def _p_values(guarded: Estimate | None, kind: str, item: RowEvidence) -> str:
     below = {BELOW: item.refuted, SMALL: item.supposed}
     estimate, bound = (guarded.scaled(-1.0), -below[kind]) if kind in below else (guarded, 0.0)
     against = f", both against {number(below[kind], item.digits, signed=True)}" if bound else ""
-    return f", p {p_value(estimate.p_above(bound))} (t), {p_value(flips_above(estimate, bound))} (sign flips){against}"
+    t, other = p_value(estimate.p_above(bound)), p_value(flips_above(estimate, bound))
+    if estimate.over == RUNS:
+        least = p_value(least_p(*map(len, estimate.samples)))
+        return f", p {t} (Welch), {other} (permutation of runs, at least {least}){against}"
+    ranks = f", {p_value(signed_rank_p(estimate.samples[0], bound))} (signed ranks)" if estimate.over == TASKS else ""
+    return f", p {t} (t), {other} (sign flips){ranks}{against}"
 
 
 def about(estimates: Iterable[Estimate]) -> str:
     """Return what the verdict is about: `about these 2 builds of the base model, over seeds`; "" without estimates."""
-    meant = dict.fromkeys((e.about, e.over == "seeds") for e in estimates if e.about or e.over)
-    parts = ([f"about {builds} of the base model"] * bool(builds) + ["over seeds"] * over for builds, over in meant)
+    over = {"seeds": ["over seeds"], RUNS: ["over runs, unpaired"], TASKS: ["over tasks like these"]}
+    meant = dict.fromkeys((e.about, e.over if e.over in over else "") for e in estimates if e.about or e.over)
+    parts = ([f"about {builds} of the base model"] * bool(builds) + over.get(kind, []) for builds, kind in meant)
     return " and ".join(", ".join(part) for part in parts if part)
 
 
@@ -256,27 +269,27 @@ def units_needed(rows: Sequence[tuple[Estimate, float]], level: float, digits: i
         return ""
     estimates, sizes = [estimate for estimate, _ in rows], sorted({round(size, digits) for _, size in rows})
     deviations = [deviation for estimate in estimates if (deviation := estimate.deviation) is not None]
+    units, least_units = _units_in_words(estimates)
     if not deviations:
-        return f"the spread between seeds is unknown with one seed: at least {MIN_JUDGED} are needed to decide"
+        return f"the spread between {units} is unknown with so few: at least {least_units} are needed to decide"
     observed = _mean_square(deviations)
     # Where there is an error, the spread is at least that of rounding.
     spread = _mean_square(
         [e.deviation if e.error is None else e.error * e.units**0.5 for e in estimates if e.deviation is not None]
     )
-    units = "builds" if any(estimate.about == SUCH_BUILDS for estimate in estimates) else "seeds"
     if spread <= 1e-9 * max(abs(estimate.value or 0.0) for estimate in estimates):
         return f"the change is the same in all {units}, which no test can judge: does the metric depend on the seed?"
-    strata = [estimate.units - estimate.freedom for estimate in estimates if estimate.error is not None]
-    builds = 1 if units == "builds" else max([1, *strata])
+    strata = [int(estimate.units - estimate.freedom) for estimate in estimates if estimate.error is not None]
+    builds = max([1, *strata]) if units == "seeds" else 1
     judged = any(estimate.judged for estimate in estimates)  # the present ones were one look
-    fresh, few_yet = ("fresh ", "") if judged else ("", f"a verdict needs at least {MIN_JUDGED} {units}; ")
+    fresh, few_yet = ("fresh ", "") if judged else ("", f"a verdict needs at least {least_units} {units}; ")
     each = f" on each of {builds} builds" if builds > 1 else ""
     least = " (the least that the rounding of a success rate allows)" if observed < spread * (1 - 1e-9) else ""
     supposed = f"{sizes[0]:g}" if len(sizes) == 1 else f"{sizes[0]:g} to {sizes[-1]:g}"
     few, many = spread_range(spread, sum(max(estimate.freedom, 1) for estimate in estimates))
     totals = [seeds_needed([(size, at) for _, size in rows], level) for at in (spread, few, many)]
     count, fewest, most = (  # seeds on each build
-        total if total > MOST else -(-max(total, builds + MIN_JUDGED - 1) // builds) for total in totals
+        total if total > MOST else -(-max(total, builds + least_units - 1) // builds) for total in totals
     )
     return (
         f"{few_yet}about {_count(count)} {fresh}{units}{each} would decide, if judged once; "
@@ -284,6 +297,16 @@ def units_needed(rows: Sequence[tuple[Estimate, float]], level: float, digits: i
         f"from {_count(fewest)} to {_count(most)} may be needed; "
         f"this assumes true effects of {supposed}{unit}, and {100 * POWER:g} % probability to show all of these rows"
     )
+
+
+def _units_in_words(estimates: Sequence[Estimate]) -> tuple[str, int]:
+    """Return the units whose number decides these rows, and the least number for a verdict."""
+    over = {estimate.over for estimate in estimates}
+    if TASKS in over:
+        return "tasks", MIN_TASKS
+    if RUNS in over:
+        return "runs of both sides together", 2 * MIN_JUDGED
+    return "builds" if any(estimate.about == SUCH_BUILDS for estimate in estimates) else "seeds", MIN_JUDGED
 
 
 def _mean_square(numbers: Sequence[float]) -> float:

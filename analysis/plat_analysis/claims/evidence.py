@@ -8,16 +8,19 @@ from typing import Any
 
 from plat.errors import SpecError
 from plat.suggest import suggest
+from plat_analysis.artifact import interval
 from plat_analysis.claims.decided import RowEvidence, RowTests, decide, remarked
 from plat_analysis.claims.engine import Verdict
 from plat_analysis.contrasts.cell import Cell, Contrast, change
 from plat_analysis.contrasts.comparison import Compared, Comparison, check_sides
 from plat_analysis.contrasts.setting_correlations import Settings
+from plat_analysis.contrasts.units import Units, check_units, estimate_over, task_pairs
 from plat_analysis.data.labels import label
 from plat_analysis.data.results import Results, spell
 from plat_analysis.facets import AxisNames, Facets, Layout
 from plat_analysis.quantities.metric import quantity
 from plat_analysis.statistics.intervals import Estimate
+from plat_analysis.statistics.tasks import within_tasks
 
 
 @dataclass(frozen=True)
@@ -48,13 +51,13 @@ class ChangeOptions(Comparison):
         measured = quantity(self.measure, results=results)
         return {"digits": measured.digits, "unit": " points" if measured.factor != 1 else ""}
 
-    def grid(self, results: Results) -> Compared:
+    def grid(self, results: Results, paired: bool = True) -> Compared:
         """Return the runs laid out as by `Comparison.grid`. Raises what that raises.
 
         Raises SpecError as `check_sides` does, too: if both sides of a pair are the same run, or if they differ in an
         option that is not in `differ_in`. An empty `differ_in` allows every difference.
         """
-        grid = super().grid(results)
+        grid = super().grid(results, paired)
         check_sides(grid, self.differ_in)
         return grid
 
@@ -70,6 +73,46 @@ class ChangeOptions(Comparison):
         is_first = values[:2] == [grid.baseline, grid.treatment]
         of = f", the first two of {len(values)} values" if is_first and len(values) > 2 else ""
         return {row or f"{self.pair} = {grid.treatment} against {grid.baseline}{of}": cells}
+
+
+@dataclass(frozen=True)
+class UnitOptions(ChangeOptions):
+    """Hold the options of a comparison that names its independent units.
+
+    units      what was drawn independently: `pairs` of runs with equal seed and build; `runs`, those of each side for
+               themselves, with any seeds (Welch's t and permutations); or `tasks`, the columns, each with its mean
+               change over its runs (from eight tasks on, with any number of seeds)
+    """
+
+    units: Units = "pairs"
+
+    def grid(self, results: Results, paired: bool = True) -> Compared:
+        """Return the runs laid out as by `ChangeOptions.grid`; only `pairs` need equal seeds on both sides.
+
+        Raises SpecError as well if `runs` are units and start from several builds of the base model, and for units other
+        than pairs in a file with `decide`.
+        """
+        if results.experiment.decide is not None and self.units != "pairs":
+            what = f"units: {self.units} cannot be judged while pairs of runs are added (`decide`)"
+            raise SpecError(what, fix="leave `units` out, or sweep without decide")
+        grid = super().grid(results, self.units == "pairs")
+        check_units(self.units, grid)
+        return grid
+
+    def estimate(self, cells: Sequence[Cell]) -> Estimate:
+        """Return the mean change over these cells, with the interval over the units."""
+        return estimate_over(self.units, cells, self.contrast)
+
+    def remarks(self, grid: Compared, rows: Sequence[str]) -> list[str]:
+        """Return for `tasks` a sentence for each row on these tasks alone, over their runs; else []."""
+        remarks = []
+        for row in rows if self.units == "tasks" else ():
+            within = within_tasks(task_pairs(grid.row(row), self.contrast))
+            if within.low is not None:
+                bounds = interval(within, quantity(self.measure).digits, signed=True)
+                name = f"{row}: " if row else ""
+                remarks.append(f"{name}further runs of these tasks, paired by seed: {bounds}")
+        return remarks
 
 
 @dataclass(frozen=True, kw_only=True)

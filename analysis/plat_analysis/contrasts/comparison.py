@@ -33,11 +33,12 @@ class Comparison:
     treatment: Any = "top_p"
     builds: Builds = "random"
 
-    def grid(self, results: Results) -> Compared:
+    def grid(self, results: Results, paired: bool = True) -> Compared:
         """Return the runs laid out.
 
         Raises SpecError if no run has either condition, two runs of one seed and build are in one place, or the two
-        sides of a cell both have runs, of different seeds or builds. One side may lack runs.
+        sides of a cell both have runs, of different seeds or builds. One side may lack runs. If not `paired`, seeds may
+        differ.
         """
         rows = rows_or(self.rows, results.experiment, "algorithm")
         baseline, treatment = spell(self.baseline), spell(self.treatment)
@@ -47,7 +48,8 @@ class Comparison:
                 f"no run has {self.pair} = {baseline} or {treatment}",
                 fix="name an axis of the matrix as `pair`, and two of its values as `baseline` and `treatment`",
             )
-        facets.check_pairs(baseline, treatment)
+        if paired:
+            facets.check_pairs(baseline, treatment)
         return Compared(facets, baseline, treatment, self.builds)
 
 

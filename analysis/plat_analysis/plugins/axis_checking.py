@@ -10,6 +10,7 @@ from plat.errors import SpecError
 from plat.spec.expansion.experiment import Experiment
 from plat.suggest import suggest
 from plat_analysis.contrasts.comparison import Comparison, check_sides
+from plat_analysis.contrasts.units import check_units
 from plat_analysis.data.results import Results, RunView, spell
 from plat_analysis.facets import Facets, Layout, rows_or, two_conditions
 
@@ -57,7 +58,10 @@ def check_value(experiment: Experiment, pair: str, name: str, given: Any) -> Non
 def check_layout(experiment: Experiment, arguments: Mapping[str, Any]) -> None:
     """Lay the runs out as a builder with these arguments would, without results. Raises SpecError if that fails."""
     if arguments.keys() >= COMPARED:
-        grid = Comparison(**{name: arguments[name] for name in COMPARED}).grid(Results.planned(experiment))
+        compared = Comparison(**{name: arguments[name] for name in COMPARED})
+        units = arguments.get("units", "pairs")
+        grid = compared.grid(Results.planned(experiment), paired=units == "pairs")
+        check_units(units, grid)
         named = [arguments[name] for name in ROWS if name in arguments]
         for row in [*(arguments.get("only") or ()), *named]:
             if row not in grid.rows:

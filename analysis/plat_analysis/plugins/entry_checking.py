@@ -196,7 +196,7 @@ class _Entry:
                 continue
             with self._at(name):
                 for measure in given.values() if name in NAMED and isinstance(given, Mapping) else [given]:
-                    for metric in quantity(measure).metrics:
+                    for metric in quantity(measure, results=Results.planned(self.experiment)).metrics:
                         check_metric(metric, self.experiment.runs, also=SUCCESSES)
 
     def check_smallest(self) -> None:

@@ -11,9 +11,11 @@ An experiment file names one by the metric alone, or with the way a run's curve 
     {metric: rollout/response_tokens, slope: true}    least squares, per iteration (Figure 7)
     {metric: success, steps_to: 0.5}                  the first step at which it is at least .5
     {metric: success, mean: true}                     the mean over training, the base model included (Figure 6)
+    {metric: success, auc: true}                      the area under the curve, divided by the range of its steps
     {metric: success, least: true}                    the smallest one: did a run ever fall below a level? (Table 9)
     {metric: success, minus: val/success_swapped}     the difference of two metrics of one run, in any of these ways
     {metric: grad/q6/task, over: grad/q1/task}        their ratio (Figure 3)
+    {metric: score, normalised: {low: 0, high: 500}}  in a unit that tasks share, in any of these ways
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from plat.suggest import suggest
 from plat.units import counted
 from plat.words.metric_names import SUCCESS
 from plat_analysis.data.results import Results, RunView
+from plat_analysis.quantities.normalised import Scale
 from plat_analysis.quantities.quantity import SUCCESSES, Absent, Measurement, Quantity, peak_score
 
 At = Literal["start", "end"]
@@ -39,7 +42,8 @@ Steps = NDArray[np.int64]
 Values = NDArray[np.float64]
 UNMEASURED = Absent("not measured")
 SHOWN = ("percent", "digits")
-OF_LAST = ("median_of_last", "mean_of_last")
+NORMALISED = "normalised"
+OF_LAST = ("median_of_last", "mean_of_last", "auc")  # a curve that ends in NaN has no such number
 MOST_DIGITS = 10
 SIGNIFICANT = 4  # digits of the largest value of a metric
 ROUNDING = 1e-9  # a smaller spread, as a share of the values, is that of adding numbers in another order
@@ -88,6 +92,12 @@ def _mean(steps: Steps, values: Values, _: Any) -> Measurement:
     return Measurement(float(values.mean()), step=int(steps[-1]))
 
 
+def _auc(steps: Steps, values: Values, _: Any) -> Measurement | Absent:
+    if len(steps) < 2:
+        return Absent("one measurement has no area under it")
+    return Measurement(float(np.trapezoid(values, steps) / (steps[-1] - steps[0])), step=int(steps[-1]))
+
+
 def _least(steps: Steps, values: Values, _: Any) -> Measurement:
     index = int(np.argmin(values))
     return Measurement(float(values[index]), step=int(steps[index]))
@@ -121,23 +131,24 @@ TAKEN: Mapping[str, Way] = {
     "slope": Way(_slope, _is_true, "true", "true"),
     "steps_to": Way(_steps_to, _is_number, "a number", "0.5"),
     "mean": Way(_mean, _is_true, "true", "true"),
+    "auc": Way(_auc, _is_true, "true", "true"),
     "least": Way(_least, _is_true, "true", "true"),
 }
 JOINED: Mapping[str, tuple[str, Callable[[Values, Values], Values]]] = {
     "minus": ("−", np.subtract),
     "over": ("/", _ratio),
 }
-KEYS = ("metric", *TAKEN, *JOINED, *SHOWN)
+KEYS = ("metric", *TAKEN, *JOINED, NORMALISED, *SHOWN)
 
 
 def quantity(given: str | Mapping[str, Any], name: str = "", results: Results | None = None) -> Quantity:
     """Return the quantity that an experiment file names: `peak`, `heldout`, `final`, `base`, a metric, or a mapping.
 
-    `percent: true` shows a share in percent; that is the default for the metric `success` without `over`. `steps_to`
-    ignores it. `digits` is the number of decimals; without it, values of `results` below SMALL have their `decimals`.
-    `name` replaces the metric's name, but not that of `peak`, `heldout`, `final` and `base`.
+    `percent: true` shows a share in percent; that is the default for the metric `success` without `over` and
+    `normalised`. `steps_to` ignores it. `digits` is the number of decimals; without it, values of `results` below SMALL
+    have their `decimals`. `name` replaces the metric's name, but not that of `peak`, `heldout`, `final` and `base`.
     Raises SpecError for neither name nor mapping, no metric, an unknown key, both `minus` and `over`, an invalid value,
-    or more than one of at, median_of_last, mean_of_last, slope, steps_to, mean and least.
+    more than one of at, median_of_last, mean_of_last, slope, steps_to, mean, auc and least, or a wrong `normalised`.
     """
     if isinstance(given, str):
         return SUCCESSES.get(given) or quantity({"metric": given}, name, results)
@@ -153,7 +164,11 @@ def quantity(given: str | Mapping[str, Any], name: str = "", results: Results | 
         raise SpecError(f"a measure is taken in two ways: {' and '.join(ways)}", fix="keep one of them")
     metric, way = str(given["metric"]), ways[0] if ways else "at"
     joint = _joint(metric, given)
-    share = bool(given.get("percent", metric == SUCCESS and "over" not in given)) and way != "steps_to"
+    scale = Scale.read(given[NORMALISED]) if NORMALISED in given else None
+    if scale is not None and results is not None:
+        scale.check(results)
+    is_share = metric == SUCCESS and "over" not in given and scale is None
+    share = bool(given.get("percent", is_share)) and way != "steps_to"
     value = given.get(way, "end")
     if not TAKEN[way].valid(value):
         raise SpecError(f"{way}: {value!r} is not {TAKEN[way].needed}", fix=f"write {way}: {TAKEN[way].example}")
@@ -161,9 +176,9 @@ def quantity(given: str | Mapping[str, Any], name: str = "", results: Results | 
     metrics = [metric, *([given[joint]] if joint else [])]
     of = Quantity(
         name or f" {JOINED[joint][0] if joint else ''} ".join(metrics),
-        _measure(metrics, joint, way, value),
+        _measure(metrics, joint, way, value, scale),
         factor=100.0 if share else 1.0,
-        bounds=(0.0, 100.0) if share and way != "slope" and not joint else None,
+        bounds=(0.0, 100.0) if share and way != "slope" and not joint and scale is None else None,
         digits=given.get("digits", 1 if share or way == "steps_to" else 2),
         seedless=way == "at" and value == "start",
         metrics=tuple(metrics),
@@ -190,7 +205,9 @@ def end_decimals(results: Results, metric: str, at: At = "end") -> int:
     return decimals([float(values[index]) for values in curves if len(values) and math.isfinite(values[index])])
 
 
-def _measure(metrics: Sequence[str], joint: str, way: str, given: Any) -> Callable[..., Measurement | Absent]:
+def _measure(
+    metrics: Sequence[str], joint: str, way: str, given: Any, scale: Scale | None
+) -> Callable[..., Measurement | Absent]:
     """Return what measures a run: a number of the curve of `metrics`, joined at the steps that all of them have."""
 
     def of(results: Results, run: RunView) -> Measurement | Absent:
@@ -206,6 +223,11 @@ def _measure(metrics: Sequence[str], joint: str, way: str, given: Any) -> Callab
         values = JOINED[joint][1](*each) if joint else each[0]
         if not np.isfinite(values).all():
             return Absent("divided by zero")
+        if scale is not None:
+            normalised = scale.apply(values, run)
+            if normalised is None:
+                return Absent(f"no scores to normalise {run.axis(scale.by)}")
+            values = normalised
         if value == "peak":
             best = peak_score(results, run)
             if best is None or best.step is None:

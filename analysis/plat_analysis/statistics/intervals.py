@@ -20,13 +20,16 @@ class Estimate:
 
     low, high      the 95 % interval
     seeds, wanted  how many of the wanted runs, or pairs of runs, it is computed from
-    over           what the interval ranges over: `seeds` or `builds` (Student's t), `instances` (one seed: Wilson or
-                   Newcombe; says nothing about another run and decides nothing), or "" without an interval
-    error, units   standard error over `units` independent units (seeds or builds); None below three of them
+    over           what the interval ranges over: `seeds` or `builds` (Student's t), `tasks` (the same, see
+                   `statistics.tasks`), `runs` (Welch, unpaired), `instances` (one seed: Wilson or Newcombe; says
+                   nothing about another run and decides nothing), or "" without an interval (`tasks` and `runs` stay)
+    error, units   standard error over `units` independent units (seeds, builds, tasks, or runs of both sides); None
+                   below three of them
     freedom        degrees of freedom of that error
     about          which builds of the base model the interval is about: `this build`, `these 2 builds`, `such builds`;
                    "" for runs without builds
-    samples        the values of the units, for tests by sign flips: one sample for each source of chance
+    samples        the values of the units, for tests by sign flips: one sample for each source of chance. If `over` is
+                   `runs`: those of the baseline and of the treatment, for a permutation test
     deviation      standard deviation between the units, from two on
     star           +1 or -1 where its table found it above or below zero, with all cells tested together; else 0
     values         replicate -> its value
@@ -43,7 +46,7 @@ class Estimate:
     note: str = ""
     error: float | None = None
     units: int = 0
-    freedom: int = 0
+    freedom: float = 0
     about: str = ""
     samples: tuple[tuple[float, ...], ...] = field(default=(), repr=False)
     deviation: float | None = None

@@ -55,7 +55,7 @@ def over_replicates(
         return _over_builds(values, rounding, seedless, facts)
     if seedless:  # one value for each of these builds: their mean has no sampling error
         means = _means(values, 0)
-        return Estimate(value=sum(means) / len(means), seeds=len(values), about=_these(values), **facts)
+        return Estimate(value=sum(means) / len(means), seeds=len(values), about=these_builds(values), **facts)
     return _over_seeds(values, rounding, facts)
 
 
@@ -66,7 +66,7 @@ def _over_seeds(values: Mapping[Replicate, float], rounding: float, facts: Mappi
     squares = sum((len(stratum) - 1) * float(np.var(stratum, ddof=1)) for stratum in strata if len(stratum) > 1)
     deviation = (squares / freedom) ** 0.5 if freedom else None
     mean = sum(sum(stratum) / len(stratum) for stratum in strata) / len(strata)
-    about = _these(values)
+    about = these_builds(values)
     estimate = Estimate(value=mean, seeds=len(values), deviation=deviation, about=about, **facts)
     if deviation is None or freedom < MIN_UNITS - 1:
         return estimate
@@ -93,7 +93,7 @@ def _over_builds(
     return _with_interval(estimate, variance**0.5, units, units - 1)
 
 
-def _these(values: Mapping[Replicate, float]) -> str:
+def these_builds(values: Mapping[Replicate, Any]) -> str:
     """Return the builds of these replicates in words; "" for runs without builds."""
     builds = list(grouped(values, 0))
     if builds == [None]:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from plat_analysis.statistics.intervals import LEVEL, MIN_JUDGED, TINY, Estimate
+from plat_analysis.statistics.unpaired import RUNS, permutation_p
 
 EXACT = 12  # up to this many values all flips are counted, beyond that DRAWN of them
 DRAWN = 20_000
@@ -47,7 +48,13 @@ def _signs(count: int) -> NDArray[np.float64]:
 
 
 def flips_above(estimate: Estimate, bound: float) -> float:
-    """Return the p-value of "the true value is at most `bound`" by sign flips, the largest over samples; 1 without."""
+    """Return the p-value of "the true value is at most `bound`" by sign flips, the largest over samples; 1 without.
+
+    An unpaired difference is tested by permuted labels in their place (`unpaired.permutation_p`).
+    """
+    if estimate.over == RUNS:
+        baseline, treatment = estimate.samples
+        return permutation_p(baseline, treatment, bound)
     return max((sign_flip_p([value - bound for value in sample]) for sample in estimate.samples), default=1.0)
 
 
@@ -56,7 +63,7 @@ def shown_above(estimate: Estimate, bound: float) -> float:
 
     It is the larger of Student's t and the sign flips; t alone where no unit is on the other side of the bound, because
     five units have 32 sign vectors, so that flips alone show nothing at 2.5 %. Limit: n units that are tosses of a coin
-    agree by chance in 1 of 2**n samples.
+    agree by chance in 1 of 2**n samples. Of an unpaired difference it is the larger of Welch's t and the permutations.
     """
     p = estimate.p_above(bound)
     if p is None:
@@ -73,8 +80,12 @@ def shown_below(estimate: Estimate, bound: float) -> float:
 
 def _unanimous(estimate: Estimate, bound: float) -> bool:
     """Return True if in every sample no unit is below the bound and at least `MIN_JUDGED` are above it."""
-    return bool(estimate.samples) and all(
-        min(sample) >= bound and sum(value > bound for value in sample) >= MIN_JUDGED for sample in estimate.samples
+    return (
+        bool(estimate.samples)
+        and estimate.over != RUNS
+        and all(
+            min(sample) >= bound and sum(value > bound for value in sample) >= MIN_JUDGED for sample in estimate.samples
+        )
     )
 
 
@@ -196,7 +207,7 @@ def seeds_needed(rows: Sequence[tuple[float, float]], level: float) -> int:
     return low
 
 
-def spread_range(spread: float, freedom: int) -> tuple[float, float]:
+def spread_range(spread: float, freedom: float) -> tuple[float, float]:
     """Return the interval (low, high) of the true standard deviation with coverage `SURE`, for normal values.
 
     freedom  degrees of freedom of the measured `spread`

@@ -14,6 +14,8 @@ import pytest
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 CHECKS = [
     "mean_delta_positive",
+    "mean_delta_positive, runs",
+    "mean_delta_positive, tasks",
     "mean_delta_small",
     "delta_larger",
     "increasing",

@@ -137,3 +137,64 @@ def test_success_is_in_percent_and_other_metrics_are_not():
     assert quantity({"metric": "success"}).factor == 100 and quantity("peak").factor == 100
     assert quantity("val/return").factor == 1 and quantity({"metric": "probe/fluent", "percent": True}).factor == 100
     assert quantity({"metric": "val/return", "at": "start"}).seedless and not quantity("val/return").seedless
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(curves)
+def test_the_area_under_a_curve_is_a_mean_over_steps(make_experiment, points):
+    """The mean of a line through the measurements, at all steps between the first and the last."""
+    steps, values = map(np.array, zip(*sorted(points), strict=True))
+    fine = np.linspace(steps[0], steps[-1], 20_001)
+    expected = np.interp(fine, steps, values).mean()
+    assert measure(make_experiment, {"metric": "cost", "auc": True}, points).value == pytest.approx(expected, abs=0.2)
+
+
+def test_a_curve_without_an_area(make_experiment):
+    auc = {"metric": "cost", "auc": True}
+    assert measure(make_experiment, auc, [(3, 1.0)]) == Absent("one measurement has no area under it")
+    diverged = measure(make_experiment, auc, [(3, 1.0), (4, 2.0), (5, np.nan)])
+    assert diverged == Absent("cost is no finite number from step 5 on")
+
+
+def test_a_threshold_that_is_never_reached_is_named(make_experiment):
+    points = [(0, 0.0), (5, 40.0), (9, 90.0)]
+    to = {"metric": "cost", "steps_to": 0.5}
+    assert measure(make_experiment, to | {"normalised": {"low": 0, "high": 100}}, points).value == 9
+    assert measure(make_experiment, to | {"normalised": {"low": 0, "high": 200}}, points) == Absent("never reached 0.5")
+
+
+@pytest.mark.parametrize("way", [{}, {"mean": True}, {"auc": True}, {"least": True}, {"at": "peak"}])
+def test_a_normalised_metric_is_scaled(make_experiment, way):
+    points = [(0, 4.0), (20, 8.0), (40, 2.0)]
+    plain = measure(make_experiment, {"metric": "cost", **way}, points).value
+    scales = [{"low": 2, "high": 10}, {"low": {"sokoban": 2}, "high": {"sokoban": 10, "other": 0}, "by": "task"}]
+    for scale in scales:
+        found = measure(make_experiment, {"metric": "cost", "normalised": scale, **way}, points)
+        assert found.value == pytest.approx((plain - 2) / 8)
+    sloped = measure(make_experiment, {"metric": "cost", "slope": True, "normalised": scales[0]}, points).value
+    assert sloped == pytest.approx(measure(make_experiment, {"metric": "cost", "slope": True}, points).value / 8)
+
+
+@pytest.mark.parametrize(
+    "scale, message",
+    [
+        (5, "does not give low and high"),
+        ({"low": 0}, "does not give low and high"),
+        ({"low": 1, "high": 1}, "both 1"),
+        ({"low": {"sokoban": 1}, "high": 1}, "both 1 for sokoban"),
+        ({"low": 0, "high": "many"}, "high is 'many', not a number"),
+        ({"low": 0, "high": float("inf")}, "not a number"),
+        ({"low": {}, "high": 1}, "low is None, not a number"),
+        ({"low": 0, "high": 1, "axis": "task"}, "no key 'axis'"),
+    ],
+)
+def test_a_scale_that_is_none(scale, message):
+    with pytest.raises(SpecError, match=message):
+        quantity({"metric": "cost", "normalised": scale})
+
+
+def test_a_run_without_a_scale_is_refused_or_absent(make_experiment):
+    given_ = {"metric": "cost", "normalised": {"low": 0, "high": {"countdown": 1}}}
+    with pytest.raises(SpecError, match="task = sokoban has no low or no high score"):
+        quantity(given_, results=Results.planned(make_experiment(rows=["PPO"], tasks=["sokoban"])))
+    assert measure(make_experiment, given_, [(0, 1.0)]) == Absent("no scores to normalise sokoban")

@@ -26,6 +26,7 @@ PARTS = (
     "foretelling",
     "levels",
     "order",
+    "shapes",
 )
 
 
@@ -207,3 +208,31 @@ def test_nothing_is_foretold_where_nothing_is_planted(simulated, monkeypatch):
     for kind in ("no gain", "few runs"):
         assert part.share(kind, 100) <= most(0.025, 100), kind
     assert part.share("gain", 20) > 0.9
+
+
+@pytest.mark.parametrize("kind", ["normal", "lottery", "heavy", "signs", "scales"])
+def test_three_seeds_on_many_tasks_without_a_change(simulated, kind):
+    for tasks in (8, 104):
+        assert max(simulated["shapes"].of_tasks(kind, tasks, 200)) <= most(0.025, 200)
+
+
+def test_three_seeds_on_104_tasks_find_a_change(simulated):
+    held, refuted = simulated["shapes"].of_tasks("planted", 104, 100)
+    assert held > 0.9 and refuted == 0
+
+
+def test_unpaired_runs_of_unequal_number_and_spread(simulated):
+    shapes = simulated["shapes"]
+    for case in shapes.UNPAIRED:
+        held, refuted = shapes.of_runs(case, 150)
+        if case[0] == "planted":
+            assert refuted == 0 and (held > 0.6 or case[2] == 3.0)
+        else:
+            assert max(held, refuted) <= most(0.025, 150), case
+
+
+def test_bootstrap_intervals_over_many_tasks(simulated):
+    """Three seeds show two thirds of their variance, as `statistics.aggregate` says; ten suffice."""
+    shapes = simulated["shapes"]
+    assert 0.75 < shapes.covered(3, False, 150) < 0.95
+    assert shapes.covered(10, False, 150) >= 1 - most(0.05, 150) - 0.02
