@@ -89,8 +89,8 @@ class UnitOptions(ChangeOptions):
     def grid(self, results: Results, paired: bool = True) -> Compared:
         """Return the runs laid out as by `ChangeOptions.grid`; only `pairs` need equal seeds on both sides.
 
-        Raises SpecError as well if `runs` are units and start from several builds of the base model, and for units other
-        than pairs in a file with `decide`.
+        Raises SpecError as well if `runs` are units and start from several builds of the base model, and with `decide`
+        for units other than pairs.
         """
         if results.experiment.decide is not None and self.units != "pairs":
             what = f"units: {self.units} cannot be judged while pairs of runs are added (`decide`)"
