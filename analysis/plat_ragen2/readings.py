@@ -24,7 +24,7 @@ from plat_analysis.statistics.replicates import Builds
 WORDS: dict[str, tuple[str, Tone]] = {
     SMALL: ("does not matter", "good"),
     LARGE: ("matters", "bad"),
-    OPEN: ("undecided", ""),
+    OPEN: ("open", ""),
     SHORT: ("not enough data", "missing"),
 }
 Pairs = Mapping[str, Sequence[Any]]  # contradiction -> the first reading, the second

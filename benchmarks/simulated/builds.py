@@ -34,10 +34,10 @@ def draw(random: np.random.Generator, kind: str, builds: int, seeds: int, about:
 
 
 def held(kind: str, builds: int, seeds: int, about: Builds, claims: int) -> tuple[float, float]:
-    """Return the share of claims called reproduced, and the share whose 95 % interval misses zero."""
+    """Return the share of claims called shown, and the share whose 95 % interval misses zero."""
     random = np.random.default_rng([6, builds, seeds, KINDS.index(kind)])
     estimates = [draw(random, kind, builds, seeds, about) for _ in range(claims)]
-    reproduced = [decide_rows({"row": RowEvidence(estimate)}).status == "reproduced" for estimate in estimates]
+    reproduced = [decide_rows({"row": RowEvidence(estimate)}).status == "shown" for estimate in estimates]
     missed = [estimate.low is not None and not estimate.low <= 0 <= (estimate.high or 0.0) for estimate in estimates]
     return float(np.mean(reproduced)), float(np.mean(missed))
 

@@ -16,7 +16,7 @@ from scipy import stats
 from plat_analysis.claims.decided import LEVEL, RowEvidence, decide_rows
 from simulated.tables import estimate
 
-HELD = ("reproduced", "partial")
+HELD = ("shown", "shown_in_part")
 Changes = NDArray[np.float64]  # [row, seed], in points
 
 
@@ -45,7 +45,7 @@ def promised(seeds: int) -> float:
 
 
 def held(kind: str, rows: int, seeds: int, claims: int) -> float:
-    """Return the share of claims without any effect that are called reproduced or partial."""
+    """Return the share of claims without any effect that are called shown in all or some rows."""
     random = np.random.default_rng([4, rows, seeds])
     return float(np.mean([verdict(KINDS[kind](random, rows, seeds)) in HELD for _ in range(claims)]))
 
@@ -59,7 +59,7 @@ KINDS = {"tosses": tosses, "and calm": and_calm, "calm": calm}
 
 
 def lines(claims: int) -> Iterator[str]:
-    yield "claims without any effect, called reproduced or partial"
+    yield "claims without any effect, called shown in all or some rows"
     yield "seeds  promised   t alone, 1 row   rows: " + "".join(f"{kind + ' ' + str(n):>12}" for kind, n in COLUMNS)
     for seeds in (5, 6, 7, 10):
         rates = "".join(f"{held(kind, rows, seeds, claims):12.3f}" for kind, rows in COLUMNS)

@@ -19,7 +19,7 @@ from plat_analysis.statistics.significance import shared_spread, shown_above, sh
 
 BOUND, BUILDS = 0.5, 2
 KINDS = ("even", "builds", "uneven", "tosses", "skewed", "planted")
-HELD = ("reproduced", "partial")
+HELD = ("shown", "shown_in_part")
 Runs = NDArray[np.float64]  # [row, build, seed]
 
 
@@ -53,10 +53,10 @@ def share(kind: str, rows: int, seeds: int, claims: int, words: tuple[str, ...] 
 
 def lines(claims: int) -> Iterator[str]:
     yield f"claims that a level is above a bound at which it is, {BUILDS} builds; promised .025 each way (see `skewed`)"
-    yield "seeds   rows   kind       reproduced or partial   not reproduced"
+    yield "seeds   rows   kind       shown in all or some rows   not reproduced"
     for seeds in (5, 8):
         for rows in (1, 3):
             for kind in KINDS:
                 said = share(kind, rows, seeds, claims)
-                opposite = share(kind, rows, seeds, claims, ("not_reproduced",))
+                opposite = share(kind, rows, seeds, claims, ("contradicted", "not_of_this_size"))
                 yield f"{seeds:5}   {rows:4}   {kind:10} {said:21.3f}   {opposite:14.3f}"

@@ -27,7 +27,7 @@ from plat_ragen2.signals import fall, sign_test
 RUNS, ITERATIONS, NOISE, LEAST = 10, 30, 0.12, 0.2
 KINDS = ("same", "apart", "noisier", "slower", "onset", "planted")
 REMARKS = {"same": "", "apart": "", "planted": "   found, if the check works"}
-HELD = ("reproduced", "partial")
+HELD = ("shown", "shown_in_part")
 Curve = NDArray[np.float64]
 
 
@@ -80,9 +80,9 @@ def share(kind: str, rows: int, claims: int, words: tuple[str, ...] = HELD) -> f
 
 def lines(claims: int) -> Iterator[str]:
     yield f"claims that a signal falls first, over {RUNS} runs a row; promised .025 each way where said"
-    yield "kind       rows   reproduced or partial   not reproduced"
+    yield "kind       rows   shown in all or some rows   not reproduced"
     for kind in KINDS:
         for rows in (1, 2):
-            said, opposite = share(kind, rows, claims), share(kind, rows, claims, ("not_reproduced",))
+            said, opposite = share(kind, rows, claims), share(kind, rows, claims, ("contradicted", "not_of_this_size"))
             remark = REMARKS.get(kind, "   not promised")
             yield f"{kind:10} {rows:4}   {said:21.3f}   {opposite:14.3f}{remark}"

@@ -42,7 +42,7 @@ UNIT_TASKS: Axes = {"algorithm": ["ppo", "grpo"], "filter": ["none", "top_p"], S
 STARTS: Axes = {START: [0.01 * i for i in range(10)], "filter": ["none", "top_p"], "seed": range(5)}
 EVALUATED: Axes = {"model.base.seed": [0, 1], "seed": range(6)}
 FILTERED = np.array([0.0, 1.0])[None, :, None, None]  # along PAIRS
-HELD, REFUTED = ("reproduced", "partial"), ("not_reproduced",)
+HELD, REFUTED = ("shown", "shown_in_part"), ("contradicted", "not_of_this_size")
 
 
 @dataclass(frozen=True)

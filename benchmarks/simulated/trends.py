@@ -47,7 +47,7 @@ def planted(random: np.random.Generator, rows: int, blocks: int) -> Blocks:
 
 
 KINDS = {"even": even, "uneven": uneven, "tosses": tosses, "rare": rare, "planted": planted}
-HELD = ("reproduced", "partial")
+HELD = ("shown", "shown_in_part")
 COLUMNS = [(kind, rows) for kind in KINDS for rows in (1, 2)]
 
 
@@ -67,7 +67,7 @@ def share(kind: str, rows: int, blocks: int, claims: int, words: tuple[str, ...]
 
 
 def lines(claims: int) -> Iterator[str]:
-    yield "claims of a trend, called reproduced or partial; promised .025 where nothing is planted (see `rare`)"
+    yield "claims of a trend, called shown in all or some rows; promised .025 where nothing is planted (see `rare`)"
     yield "blocks  rows: " + "".join(f"{kind + ' ' + str(rows):>11}" for kind, rows in COLUMNS)
     for blocks in (5, 10):
         yield f"{blocks:6}        " + "".join(f"{share(kind, rows, blocks, claims):11.3f}" for kind, rows in COLUMNS)

@@ -38,7 +38,7 @@ def test_a_second_paper_runs_by_yaml_and_entry_points_alone(plat, tmp_path):
     claims = plat("claims", SPEC, "--json")
     assert claims.returncode == 0, claims.stderr
     (claim,) = json.loads(claims.stdout)["claims"]
-    assert claim["id"] == "toy.learns" and claim["verdict"] == "reproduced"
+    assert claim["id"] == "toy.learns" and claim["verdict"] == "shown"
     assert len(claim["run_ids"]) == 4
 
     again = plat("sweep", SPEC)
@@ -60,8 +60,8 @@ def test_tables_correlations_and_trends_of_a_second_paper_need_yaml_alone(plat, 
     assert done.returncode == 0, done.stdout + done.stderr
     claims = json.loads(plat("claims", file, "--json").stdout)["claims"]
     assert {claim["id"]: claim["verdict"] for claim in claims} == {
-        "toy.bisecting-wins": "reproduced",
-        "toy.longer-is-better": "reproduced",
+        "toy.bisecting-wins": "shown",
+        "toy.longer-is-better": "shown",
     }
     with (tmp_path / "home" / "reports" / "strides" / "measures.csv").open() as lines:
         shown = [line for line in csv.DictReader(lines) if line["measure"] == "bisecting" and not line["against"]]

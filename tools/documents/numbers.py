@@ -30,7 +30,7 @@ def numbers(report: Report) -> dict[str, Any]:
     lines = [dict(zip(estimates["columns"], line, strict=True)) for line in estimates["data"]]
     return {
         "runs": runs(report),
-        "verdicts": {verdict.id: verdict.status.replace("_", " ") for verdict in report.claims},
+        "verdicts": {verdict.id: verdict.word for verdict in report.claims},
         "numbers": {
             line["name"].removeprefix(f"{report.experiment.name}/"): _with_interval(line)
             for line in lines

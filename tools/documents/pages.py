@@ -102,7 +102,7 @@ def _entry(report: Report, folder: Path, root: Path) -> dict[str, Any]:
         "claims": {
             verdict.id: {
                 "asks": asked[verdict.id],
-                "verdict": verdict.status.replace("_", " "),
+                "verdict": verdict.word,
                 "found": verdict.reason,
             }
             for verdict in report.claims

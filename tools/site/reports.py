@@ -53,7 +53,7 @@ def report_pages(root: Path) -> Iterator[tuple[str, str, bytes]]:
 
 def _line(report: Report) -> str:
     experiment = report.experiment
-    words = dict.fromkeys(verdict.status.replace("_", " ") for verdict in report.claims)
+    words = dict.fromkeys(verdict.word for verdict in report.claims)
     link = f"[{experiment.name}]({experiment.name}/report.md)"
     cells = (link, experiment.source or "", inert(experiment.question or experiment.title), ", ".join(words))
     return f"| {' | '.join(cells)} |"

@@ -159,7 +159,7 @@ def decide_small(evidence: Mapping[str, RowEvidence], looks: int = 1) -> Verdict
     words = {
         SMALL: "within ±{0:g}{1}",
         LARGE: "beyond ±{0:g}{1}",
-        OPEN: "not shown to be within or beyond ±{0:g}{1}",
+        OPEN: "open, within or beyond ±{0:g}{1}",
         SHORT: "without enough data",
     }
     said = {row: words[kind].format(evidence[row].smallest, evidence[row].unit) for row, kind in kinds.items()}
@@ -167,7 +167,8 @@ def decide_small(evidence: Mapping[str, RowEvidence], looks: int = 1) -> Verdict
     rows = [row for row in kinds if kinds[row] == decided]
     by = lines[rows[0]] if len(rows) == 1 else f"{said[rows[0]]} in {len(rows)} of {len(kinds)}" if rows else ""
     remark = about(item.estimate for item in evidence.values())
-    return remarked(Verdict(status, p=p, deciding=by), [*lines.values(), remark])
+    held = (sum(kind == SMALL for kind in kinds.values()), len(kinds))
+    return remarked(Verdict(status, p=p, deciding=by, held=held), [*lines.values(), remark])
 
 
 def row_tests(evidence: Mapping[str, RowEvidence]) -> dict[str, dict[str, float]]:
@@ -237,7 +238,7 @@ def difference(first: Sequence[Cell], second: Sequence[Cell], contrast: Contrast
 # Check that a measure itself, not its change, is above or below a bound in every row: Student's t and sign flips.
 #
 # A row is judged as a change is (`claims.decided`), by its distance from the bound. For example,
-# `{metric: filter/kept_share, slope: true}` below 0 says that a kept share falls. The verdict is *not reproduced* only
+# `{metric: filter/kept_share, slope: true}` below 0 says that a kept share falls. The verdict is *contradicted* only
 # where a row is shown to lie on the other side of the bound.
 
 Side = Literal["above", "below"]

@@ -30,7 +30,7 @@ class Options(Correlating):
     """Hold the options of the claim.
 
     sign        what is claimed of the correlation: positive, negative, or not_positive (it is below `smallest`). The
-                claim is not reproduced where the opposite is shown
+                claim is contradicted where the opposite is shown
     across      between: correlate the settings' means over seeds; within: correlate the runs, after subtracting the
                 means of their setting and of their seed
     smallest    the smallest correlation of interest

@@ -1,10 +1,11 @@
 """Decide a claim about several rows from p-values for it and against it in each row, whatever test they come from.
 
 Each is one-sided at 2.5 %, divided by the number of planned looks. The claim is
-- reproduced: every row is shown by its own test (the claim then holds falsely in at most 2.5 %);
-- not reproduced: the opposite is shown in some row, by Holm's procedure over the rows;
-- partial: some rows are shown, by Holm's procedure;
-- undecided: none of these;
+- shown: every row is shown by its own test (the claim then holds falsely in at most 2.5 %);
+- contradicted: the opposite is shown in some row, by Holm's procedure over the rows;
+- shown in k of n: some rows are shown, by Holm's procedure;
+- not of this size: no row is shown, and in some the assumed size is excluded, by Holm's procedure;
+- open: none of these;
 - not enough data: some row has a run missing, or too few units.
 """
 
@@ -36,7 +37,7 @@ from plat_analysis.statistics.tasks import MIN_TASKS, TASKS, signed_rank_p
 from plat_analysis.statistics.unpaired import RUNS, least_p
 
 LEVEL = ERROR / 2  # one-sided
-SHOWN, OPPOSITE, OPEN, SHORT = "shown", "the opposite is shown", "not shown either way", "without enough data"
+SHOWN, OPPOSITE, OPEN, SHORT = "shown", "the opposite is shown", "open", "without enough data"
 Tests = Mapping[str, Mapping[str, float]]  # kind, the claimed one first -> row -> p-value, of the rows with enough data
 
 
@@ -83,19 +84,19 @@ def row_kinds(rows: Collection[str], tests: Tests, level: float) -> dict[str, st
 def outcome(kinds: Mapping[str, str], tests: Tests, weak: str = "") -> tuple[str, str, float | None]:
     """Return the status of a claim, the kind of the rows that decided it, and the p-value of that over all rows.
 
-    weak  a kind that counts against the claim only where no row is of the claimed kind
+    weak  the kind of rows in which only the assumed size is excluded
     """
     found, (claimed, *others) = set(kinds.values()), tests
     if not found or SHORT in found:
         return "not_enough_data", SHORT, None
     if found == {claimed}:
-        return "reproduced", claimed, max(tests[claimed].values())
-    against = [kind for kind in others if kind in found and (kind != weak or claimed not in found)]
-    decisive = [*against, *(found & {claimed})]
-    if not decisive:
-        return "undecided", OPEN, None
-    p = min(p for p in holm(list(tests[decisive[0]].values())) if p is not None)
-    return "not_reproduced" if against else "partial", decisive[0], p
+        return "shown", claimed, max(tests[claimed].values())
+    against = [kind for kind in others if kind in found and kind != weak]
+    words = {**dict.fromkeys(against, "contradicted"), claimed: "shown_in_part", weak: "not_of_this_size"}
+    decisive = next((kind for kind in words if kind in found), OPEN)
+    if decisive == OPEN:
+        return "open", OPEN, None
+    return words[decisive], decisive, min(p for p in holm(list(tests[decisive].values())) if p is not None)
 
 
 def settled(kinds: Mapping[str, str], tests: Tests, lines: Mapping[str, str], weak: str = "") -> Verdict:
@@ -104,20 +105,34 @@ def settled(kinds: Mapping[str, str], tests: Tests, lines: Mapping[str, str], we
     lines  row -> its finding in words
     weak   see `outcome`
 
-    The verdict's `lines` are grouped by kind: a heading (`shown in 3 of 4`), then the findings of its rows. Its
-    `deciding` is the heading of the kind that decided. If this kind has a single row, the row's finding is appended.
+    The verdict's `lines` are grouped by kind: a heading (`above zero in 3 of 4`), then the findings of its rows. Its
+    `deciding` says each kind that occurs, the deciding one first, with the finding of a row that is alone in its kind.
     """
     status, decisive, p = outcome(kinds, tests, weak)
+    claimed = next(iter(tests))
     groups = {
         kind: [f"{kind} in {len(rows)} of {len(kinds)}", *(lines[row] for row in rows)]
         for kind in (*tests, OPEN, SHORT)
         if (rows := [row for row in kinds if kinds[row] == kind])
     }
-    by = groups.get(decisive, [""])
+    ordered = sorted(groups, key=lambda kind: kind != decisive)
+    deciding = "; ".join(brief(groups[kind], kind == decisive) for kind in ordered)
+    held = (sum(kind == claimed for kind in kinds.values()), len(kinds))
     return remarked(
-        Verdict(status, p=p, deciding=": ".join(by) if len(by) == 2 else by[0]),
-        [line for group in groups.values() for line in group],
+        Verdict(status, p=p, deciding=deciding, held=held), [line for group in groups.values() for line in group]
     )
+
+
+def brief(group: Sequence[str], decides: bool) -> str:
+    """Return a kind of rows in a few words: its heading, and the finding of its only row where the kind decides.
+
+    The p-values of the finding are left out: they stand in the lines of the verdict.
+    """
+    heading, *rows = group
+    if len(rows) > 1:
+        return heading
+    finding = rows[0].partition(", p ")[0]
+    return f"{heading}: {finding}" if decides else f"{heading} ({finding})"
 
 
 def remarked(verdict: Verdict, remarks: Sequence[str]) -> Verdict:
@@ -140,14 +155,14 @@ def shown(p_values: Mapping[str, float], level: float = LEVEL) -> set[str]:
 # - below zero, or too small: Holm's procedure over the rows shows that the effect is below zero, or below the published
 #   size (below the smallest effect of interest if no size is published).
 #
-# The claim is decided as above: a row above zero is shown, and one below zero is the opposite. Too small
-# a row is the opposite only if no row is above zero.
+# The claim is decided as above: a row above zero is shown, one below zero is the opposite, and one that is too small is
+# not of the assumed size.
 #
-# If no row has an effect, at most 2.5 % of claims are called reproduced or partial; if the published sizes are true, at
-# most 2.5 % are called not reproduced. Exception: with five seeds, changes with random signs all have the claimed sign
-# in 1 of 32 cases. `benchmarks/error_rates.py` measures these rates.
+# If no row has an effect, at most 2.5 % of claims are called shown, in all or some rows; if the published sizes are
+# true, at most 2.5 % are called contradicted or not of this size. Exception: with five seeds, changes with random signs
+# all have the claimed sign in 1 of 32 cases. `benchmarks/error_rates.py` measures these rates.
 
-ABOVE, BELOW, SMALL = "above zero", "below zero", "smaller than assumed, and not shown to be above zero"
+ABOVE, BELOW, SMALL = "above zero", "below zero", "assumed size excluded"
 
 
 @dataclass(frozen=True)
@@ -186,11 +201,12 @@ def decide_rows(evidence: Mapping[str, RowEvidence], looks: int = 1) -> Verdict:
     kinds = row_kinds(evidence, tests, level)
     guarded = shared_spread(judged(evidence))
     lines = {
-        row: f"{row_line(row, item)}{_p_values(guarded.get(row), kinds[row], item)}" for row, item in evidence.items()
+        row: row_line(row, item) + _p_values(guarded.get(row), kinds[row], item) + _corrected(row, item, kinds, tests)
+        for row, item in evidence.items()
     }
     verdict = settled(kinds, tests, lines, weak=SMALL)
     remarks = [about(item.estimate for item in evidence.values())]
-    if verdict.status in ("partial", "undecided", "not_enough_data"):
+    if verdict.status in ("shown_in_part", "not_of_this_size", "open", "not_enough_data"):
         open_rows = [item for row, item in evidence.items() if kinds[row] in (OPEN, SHORT)]
         shown = (open_rows[0].digits, open_rows[0].unit) if open_rows else ()
         remarks.append(units_needed([(item.estimate, item.size) for item in open_rows], level, *shown))
@@ -245,6 +261,16 @@ def _p_values(guarded: Estimate | None, kind: str, item: RowEvidence) -> str:
         return f", p {t} (Welch), {other} (permutation of runs, at least {least}){against}"
     ranks = f", {p_value(signed_rank_p(estimate.samples[0], bound))} (signed ranks)" if estimate.over == TASKS else ""
     return f", p {t} (t), {other} (sign flips){ranks}{against}"
+
+
+def _corrected(row: str, item: RowEvidence, kinds: Mapping[str, str], tests: Tests) -> str:
+    """Return `, .14 over 9 rows`, the p-value after correction, for an open row whose own interval excludes zero."""
+    low, high = item.estimate.low, item.estimate.high
+    if kinds[row] != OPEN or low is None or high is None or low <= 0 <= high or len(kinds) == 1:
+        return ""
+    p_values = tests[ABOVE if low > 0 else BELOW]
+    p = dict(zip(p_values, holm(list(p_values.values())), strict=True))[row]
+    return f", {p_value(p)} over {len(kinds)} rows"
 
 
 def about(estimates: Iterable[Estimate]) -> str:

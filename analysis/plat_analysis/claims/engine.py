@@ -1,10 +1,11 @@
-"""Run the claim checks of an experiment file. A verdict is one of five words, with its numbers and runs.
+"""Run the claim checks of an experiment file. A verdict is one of six words, with its numbers and runs.
 
-reproduced       shown by the spread between runs
-partial          for a claim about several rows: some of them hold
-not_reproduced   there is evidence against it: an interval below zero, or one that excludes the published size
-undecided        there are enough runs for an interval, and it decides nothing
-not_enough_data  fewer than five seeds, or runs that are missing
+shown              by the spread between runs, in every row; of a claim of a paper: reproduced
+shown in k of n    in some of the rows
+contradicted       the opposite is shown in some row
+not of this size   no row is shown, and in some row the size that the claim assumes is excluded
+open               there are enough runs for an interval, and it decides nothing
+not enough data    fewer than five seeds, or runs that are missing
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from plat_analysis.plugins.command_line import Part, narrowing, parts
 from plat_analysis.plugins.entry_checking import check_claim_entries, place, why_left_out
 from plat_analysis.shown_text import printable
 
-STATUSES = ("reproduced", "partial", "not_reproduced", "undecided", "not_enough_data")
+STATUSES = ("shown", "shown_in_part", "contradicted", "not_of_this_size", "open", "not_enough_data")
+OLDER = {"reproduced": "shown", "partial": "shown_in_part", "not_reproduced": "contradicted", "undecided": "open"}
 
 
 @dataclass(frozen=True)
@@ -53,13 +55,15 @@ class Planned:
 class Verdict:
     """Hold the verdict on one claim.
 
-    status    one of `STATUSES`; ValueError otherwise
+    status    one of `STATUSES`, or a word of plat 0.5 (`OLDER`) for one more version; ValueError otherwise
     value     the number that decided, or numbers by name; `bounds` are their intervals
     id, says  from the experiment file; the engine fills them in
     lines     the reasons of `detail` one by one, where a check gives them
     p         p-value of the finding, corrected over its rows; None where there is none
     deciding  the reason that decided (default: the first line)
     planned   where it stands if it is judged at looks, else None
+    held      in how many of how many rows it is shown
+    of_paper  True if the claim is one of a paper; the engine fills it in
     part      `only: matrix.task=[sokoban]` if overrides chose a part of the matrix, else ""; the engine fills it in
     """
 
@@ -75,8 +79,11 @@ class Verdict:
     bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict, repr=False)
     part: str = field(default="", repr=False)
     planned: Planned | None = field(default=None, repr=False)
+    held: tuple[int, int] = (0, 0)
+    of_paper: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "status", OLDER.get(self.status, self.status))
         if self.status not in STATUSES:
             raise ValueError(f"unknown verdict {self.status!r}; one of {', '.join(STATUSES)}")
         for name in ("detail", "id", "says"):
@@ -87,8 +94,10 @@ class Verdict:
 
     @property
     def word(self) -> str:
-        """Return the status in print: `not reproduced`."""
-        return self.status.replace("_", " ")
+        """Return the status in print: `shown in 3 of 9`, `not of this size`; `reproduced` for a claim of a paper."""
+        shown = "reproduced" if self.of_paper else "shown"
+        in_part = f"{shown} in {self.held[0]} of {self.held[1]}"
+        return {"shown": shown, "shown_in_part": in_part}.get(self.status, self.status.replace("_", " "))
 
     @property
     def reason(self) -> str:
@@ -188,7 +197,8 @@ def run_checks(frames: Frames, experiment: Experiment) -> tuple[list[Verdict], l
                 failures.append(Failure.of(f"the claim {name!r}", error, where))
                 continue
             ids = tuple(run for run in verdict.run_ids if run in ended)
-            verdict = replace(verdict, id=name, says=str(claim.get("says", "")), run_ids=ids)
+            of_paper = experiment.paper is not None
+            verdict = replace(verdict, id=name, says=str(claim.get("says", "")), run_ids=ids, of_paper=of_paper)
             verdicts.append(_restricted(verdict, part))
     return verdicts, failures
 

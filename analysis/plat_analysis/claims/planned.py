@@ -14,7 +14,7 @@ from plat.spec.expansion.decide import Decide
 from plat.spec.expansion.experiment import Experiment
 from plat.units import counted
 from plat_analysis.artifact import number
-from plat_analysis.claims.decided import RowEvidence, about, remarked
+from plat_analysis.claims.decided import RowEvidence, about, brief, remarked
 from plat_analysis.claims.engine import Planned, Verdict
 from plat_analysis.data.results import Results
 from plat_analysis.statistics.intervals import Estimate
@@ -131,6 +131,15 @@ def _verdict(
 ) -> Verdict:
     """Return the verdict in words; `without` are rows whose runs ended without a value, with the reason."""
     words = {name: decision.word for name, decision in decisions.items()}
+    groups = {
+        word: [
+            f"{word} in {len(own)} of {len(rows)}",
+            *(_line(name, rows[name], decisions[name], plan) for name in own),
+        ]
+        for word in ORDER
+        if (own := [name for name in rows if words[name] == word])
+    }
+    lines = [line for group in groups.values() for line in group]
     if without:
         name, why = next(iter(without.items()))
         verdict = Verdict("not_enough_data", deciding=f"{name} ({why})")
@@ -139,37 +148,20 @@ def _verdict(
         seen = f"open after {counted(done, 'look')}" if done else "not enough data for the first look"
         failed = f" ({planned.failed} failed)" if planned.failed else ""
         next_look = f"{counted(len(planned.needs), 'run')} to the next, at {planned.look} pairs{failed}"
-        status = "undecided" if done else "not_enough_data"
-        verdict = Verdict(status, deciding=f"{seen}; {next_look}")
+        verdict = Verdict("open" if done else "not_enough_data", deciding=f"{seen}; {next_look}")
     else:
-        found = set(words.values())
-        status = "undecided"
-        if found == {"shown"}:
-            status = "reproduced"
-        elif "contradicted" in found or ("not of this size" in found and "shown" not in found):
-            status = "not_reproduced"
-        elif "shown" in found:
-            status = "partial"
-        decisive = {"reproduced": "shown", "partial": "shown", "undecided": "open"}.get(status)
-        decisive = decisive or next(word for word in ORDER if word in found and word != "shown")
-        own = [name for name, word in words.items() if word == decisive]
-        many = f"{decisive} in {len(own)} of {len(rows)}"
-        deciding = f"{many}: {_line(own[0], rows[own[0]], decisions[own[0]], plan)}" if len(own) == 1 else many
-        verdict = Verdict(status, deciding=deciding)
-    lines = [verdict.deciding] if without or planned.open else []
-    for word in ORDER:
-        own = [name for name in rows if words[name] == word]
-        if own:
-            lines += [f"{word} in {len(own)} of {len(rows)}"]
-            lines += [_line(name, rows[name], decisions[name], plan) for name in own]
-    return _numbered(
-        remarked(verdict, [*lines, about(row.estimate for row in rows.values())]), rows, decisions, planned
-    )
+        decisive = next(word for word in ("contradicted", *ORDER) if word in groups)
+        status = "shown_in_part" if decisive == "shown" and len(groups) > 1 else decisive.replace(" ", "_")
+        ordered = sorted(groups, key=lambda word: word != decisive)
+        deciding = "; ".join(brief(groups[word], word == decisive) for word in ordered)
+        verdict = Verdict(status, deciding=deciding, held=(list(words.values()).count("shown"), len(rows)))
+    if without or planned.open:
+        lines = [verdict.deciding, *lines]
+    lines.append(about(row.estimate for row in rows.values()))
+    return _numbered(remarked(verdict, lines), decisions, planned)
 
 
-def _numbered(
-    verdict: Verdict, rows: Mapping[str, PlannedRow], decisions: Mapping[str, Decision], planned: Planned
-) -> Verdict:
+def _numbered(verdict: Verdict, decisions: Mapping[str, Decision], planned: Planned) -> Verdict:
     """Return the verdict with each row's mean and repeated interval, and the runs that were used."""
     judged = {name: decision for name, decision in decisions.items() if decision.pairs}
     return replace(

@@ -5,7 +5,7 @@ them by file name and claim id; `make results` writes it from the bundles in res
 hash of the claim (`asks`) is unchanged:
 
     {"table4": {"command": "plat sweep ...", "results": "results/table4", "runs": 720,
-                "claims": {"filter-helps-every-row": {"asks": "1a2b...", "verdict": "partial", "found": "..."}}}}
+                "claims": {"some-claim": {"asks": "1a2b...", "verdict": "reproduced in 1 of 9", "found": "..."}}}}
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NOTHING = "not enough data"  # adds nothing to the user's own verdict
 
 @dataclass(frozen=True)
 class Earlier:
-    """Hold what earlier runs found on a claim: `not reproduced`, what decided it, and `720 runs in results/table4`."""
+    """Hold what earlier runs found: the verdict's word, what decided it, and `720 runs in results/table4`."""
 
     verdict: str
     found: str
@@ -42,7 +42,8 @@ class Earlier:
     @property
     def status(self) -> str:
         """Return the verdict in the form of `Verdict.status`."""
-        return self.verdict.replace(" ", "_")
+        word, in_part, _ = self.verdict.replace("reproduced", "shown").partition("shown in ")
+        return "shown_in_part" if in_part else word.replace(" ", "_")
 
     def __str__(self) -> str:
         return printable(f"{self.verdict} ({self.found}), {self.source}")

@@ -38,7 +38,7 @@ def _parts(section: Section) -> Iterator[str]:
     if section.report.claims:
         yield "## Verdicts"
     for verdict in section.report.claims:
-        yield f"**{verdict.status.replace('_', ' ')}**: {inert(verdict.sentence)} (`{verdict.id}`)"
+        yield f"**{verdict.word}**: {inert(verdict.sentence)} (`{verdict.id}`)"
         yield "\n".join(f"- {inert(line)}" for line in verdict.lines)
     if section.conclusion:
         yield f"## Conclusion\n\n{inert(section.conclusion)}"

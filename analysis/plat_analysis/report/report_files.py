@@ -31,7 +31,7 @@ NAME = "forest"
 MOST_CLAIMS, MOST_ROWS = 12, 12  # drawn; the table of verdicts has all
 LONGEST_ROW, LONGEST_CLAIM = 30, 90  # characters
 ROW, HEAD = 0.2, 0.42  # inches of height
-COLOURS = {"reproduced": "#009E73", "partial": "#0072B2", "not_reproduced": "#D55E00"}
+COLOURS = {"shown": "#009E73", "shown_in_part": "#0072B2", "contradicted": "#D55E00", "not_of_this_size": "#D55E00"}
 
 
 def forest(claims: Sequence[Verdict]) -> Figure | None:

@@ -34,10 +34,11 @@ BETWEEN = "   "  # groups
 
 
 CLAIM_STYLES = {
-    "reproduced": "green",
-    "partial": "yellow",
-    "not_reproduced": "red",
-    "undecided": "bright_black",
+    "shown": "green",
+    "shown_in_part": "yellow",
+    "contradicted": "red",
+    "not_of_this_size": "red",
+    "open": "bright_black",
     "not_enough_data": "bright_black",
 }
 

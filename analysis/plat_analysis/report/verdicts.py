@@ -1,6 +1,6 @@
 """List the verdicts of one or several reports: the artifact, the sentence, the word, and the reason.
 
-Each claim is judged at 2.5 %, so of forty false claims one is expected to be called reproduced or partial. Holm's
+Each claim is judged at 2.5 %, so of forty false claims one is expected to be called shown. Holm's
 procedure over all claims of the list keeps the probability of any such error at 2.5 %.
 """
 
@@ -18,7 +18,14 @@ from plat_analysis.claims.reference import Earlier
 from plat_analysis.shown_text import printable
 from plat_analysis.statistics.significance import holm
 
-WORDS = {"reproduced": "✓", "partial": "≈", "not_reproduced": "✗", "undecided": "?", "not_enough_data": "…"}
+WORDS = {
+    "shown": "✓",
+    "shown_in_part": "≈",
+    "contradicted": "✗",
+    "not_of_this_size": "<",
+    "open": "?",
+    "not_enough_data": "…",
+}
 
 
 @dataclass(frozen=True)
@@ -103,7 +110,7 @@ def verdict_lines(files: Sequence[Judged]) -> list[VerdictLine]:
     lines = []
     for file in files:
         for verdict in file.verdicts:
-            asked = len(compared) > 1 and id(verdict) in compared and verdict.status != "undecided"
+            asked = len(compared) > 1 and id(verdict) in compared and verdict.status != "open"
             holds = id(verdict) in standing if asked else None
             lines.append(VerdictLine(file.experiment, verdict, holds, file.reference.get(verdict.id)))
     return sorted(lines, key=lambda line: (not line.is_main, line.says_nothing))
@@ -123,8 +130,8 @@ def over_all(lines: Sequence[VerdictLine]) -> str:
 
 
 def judged(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """Return the verdicts that count as comparisons: those with a p-value, and undecided ones."""
-    return [verdict for verdict in verdicts if verdict.p is not None or verdict.status == "undecided"]
+    """Return the verdicts that count as comparisons: those with a p-value, and open ones."""
+    return [verdict for verdict in verdicts if verdict.p is not None or verdict.status == "open"]
 
 
 def together(verdicts: Sequence[Verdict]) -> list[Verdict]:
@@ -140,10 +147,10 @@ def together(verdicts: Sequence[Verdict]) -> list[Verdict]:
 def summary(verdicts: Sequence[Verdict]) -> str:
     """Return sentences: how many claims had enough data, how many are decided, and the ids of those in `together`."""
     counted = judged(verdicts)
-    decided, standing = [v for v in counted if v.status != "undecided"], together(verdicts)
+    decided, standing = [v for v in counted if v.status != "open"], together(verdicts)
     names = ", ".join(f"`{verdict.id}`" for verdict in standing) or "none"
     return (
         f"{len(counted)} claims had enough data. Each is judged at {100 * LEVEL:g} %: if none were true, "
-        f"{LEVEL * len(counted):.1f} would be called reproduced or partial by chance. {len(decided)} are decided. "
+        f"{LEVEL * len(counted):.1f} would be called shown by chance. {len(decided)} are decided. "
         f"{len(standing)} of these remain decided if the error is controlled over all {len(counted)} (Holm): {names}."
     )

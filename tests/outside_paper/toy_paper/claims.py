@@ -16,7 +16,7 @@ def ends_above(frames: Any, experiment: Any, *, better: str, worse: str, points:
     means = {policy: sum(successes[policy].values()) / len(successes[policy]) for policy in (better, worse)}
     gap = means[better] - means[worse]
     return Verdict(
-        "reproduced" if gap >= points else "partial" if gap > 0 else "not_reproduced",
+        "shown" if gap >= points else "shown_in_part" if gap > 0 else "contradicted",
         value=gap,
         detail=f"{better} {means[better]:.1f}, {worse} {means[worse]:.1f}: {gap:+.1f} points",
         run_ids=(*successes[better], *successes[worse]),

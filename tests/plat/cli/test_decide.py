@@ -90,7 +90,7 @@ def test_seeds_are_added_for_open_rows_only(plat, arms, home):
     code, again, _ = plat("sweep", arms, "--decide")
     assert code == 0 and "0 of 0" not in again and seeds_of(home)["base"] == 18
     judged = {one["id"]: one for one in json.loads(plat("claims", arms, "decide=true", "--json")[1])["claims"]}
-    assert judged["better"]["verdict"] == "reproduced" and "at 8 pairs" in judged["better"]["detail"]
+    assert judged["better"]["verdict"] == "shown" and "at 8 pairs" in judged["better"]["detail"]
     assert "at 18 pairs" in judged["wide"]["detail"]
     assert plat("status", arms, "decide=true")[1].startswith("arms: 44 done of 44")
     report = next((home / "reports").glob("arms@decide*/report.html")).read_text()
@@ -121,7 +121,7 @@ def test_a_killed_sweep_goes_on_to_the_same_decisions(arms, home, tmp_path):
     assert len(plans_of(home)) == 1
 
     def verdicts(text: str) -> str:
-        return text[text.index("reproduced") : text.index("report:")]
+        return text[text.index("shown") : text.index("report:")]
 
     assert verdicts(resumed.stdout) == verdicts(whole.stdout)
     values = [

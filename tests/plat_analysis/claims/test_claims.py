@@ -35,17 +35,17 @@ def row(mean, published=None, spread=2.0, seeds=5, wanted=None):
 @pytest.mark.parametrize(
     "rows, status",
     [
-        ([row(10)], "reproduced"),
-        ([row(10), row(9), row(11)], "reproduced"),
-        ([row(10), row(0)], "partial"),
-        ([row(-10)], "not_reproduced"),
-        ([row(10), row(-10)], "not_reproduced"),  # the claim is about every row
-        ([row(0, published=16)], "not_reproduced"),  # excludes the published size
-        ([row(10), row(0, published=16)], "partial"),
-        ([row(4.0, published=16)], "reproduced"),  # smaller than published, and above zero
-        ([row(1, spread=10)], "undecided"),
-        ([row(-1, spread=10)], "undecided"),  # a mean below zero is no evidence
-        ([row(-3, published=-3.0)], "undecided"),  # as published: not refuted by it
+        ([row(10)], "shown"),
+        ([row(10), row(9), row(11)], "shown"),
+        ([row(10), row(0)], "shown_in_part"),
+        ([row(-10)], "contradicted"),
+        ([row(10), row(-10)], "contradicted"),  # the claim is about every row
+        ([row(0, published=16)], "not_of_this_size"),  # excludes the published size
+        ([row(10), row(0, published=16)], "shown_in_part"),
+        ([row(4.0, published=16)], "shown"),  # smaller than published, and above zero
+        ([row(1, spread=10)], "open"),
+        ([row(-1, spread=10)], "open"),  # a mean below zero is no evidence
+        ([row(-3, published=-3.0)], "open"),  # as published: not refuted by it
         ([row(10, seeds=4)], "not_enough_data"),  # as many as one condition that collapses in half of its runs may fool
         ([row(10, seeds=2)], "not_enough_data"),
         ([row(10, seeds=1)], "not_enough_data"),
@@ -92,8 +92,8 @@ def test_an_open_row_alone_asks_for_seeds():
 
 def test_foreseen_looks_share_the_error():
     item = row(3.1, spread=2.2)  # p .017 by t
-    assert decide_rows({"PPO": item}).status == "reproduced"
-    assert decide_rows({"PPO": item}, looks=2).status == "undecided"
+    assert decide_rows({"PPO": item}).status == "shown"
+    assert decide_rows({"PPO": item}, looks=2).status == "open"
 
 
 def test_one_unit_of_five_on_the_other_side_is_no_verdict():
@@ -101,14 +101,16 @@ def test_one_unit_of_five_on_the_other_side_is_no_verdict():
         return {"PPO": RowEvidence(over_replicates(dict(zip(SEEDS, values, strict=True)), wanted=5))}
 
     held, not_held = decide_rows(changes(10, 12, 9, 11, 0.5)), decide_rows(changes(10, 12, 9, 11, -0.5))
-    assert (held.status, not_held.status) == ("reproduced", "undecided")
+    assert (held.status, not_held.status) == ("shown", "open")
     assert "(t), .031 (sign flips)" in held.lines[1] and ".062 (sign flips)" in not_held.lines[1]
 
 
 def test_a_p_value_says_what_it_is_against_unless_that_is_zero():
     small, wrong = row(0, published=16), row(-30, published=-8)
     for decision, size in ((decide_rows({"PPO": small}), "+16.0"), (decide_rows({"PPO": wrong}), "−8.0")):
-        assert decision.status == "not_reproduced" and decision.lines[1].endswith(f"both against {size}")
+        assert decision.status in ("contradicted", "not_of_this_size") and decision.lines[1].endswith(
+            f"both against {size}"
+        )
     for item in (row(10), row(1, spread=10), row(-30)):
         assert "against" not in decide_rows({"PPO": item}).detail
 
@@ -116,7 +118,7 @@ def test_a_p_value_says_what_it_is_against_unless_that_is_zero():
 def test_two_builds_are_judged_as_strata_where_the_claim_says_so():
     values = {Replicate(build, seed): 3.0 + build + 0.1 * seed for build in range(2) for seed in range(5)}
     fixed = decide_rows({"PPO": RowEvidence(over_replicates(values, builds="fixed", wanted=10))})
-    assert fixed.status == "reproduced" and "about these 2 builds of the base model, over seeds" in fixed.lines
+    assert fixed.status == "shown" and "about these 2 builds of the base model, over seeds" in fixed.lines
     two = decide_rows({"PPO": RowEvidence(over_replicates(values, wanted=10))})
     assert two.status == "not_enough_data" and "about such builds of the base model" in two.lines
     assert "builds would decide" in two.detail
@@ -155,8 +157,7 @@ def test_power_equals_a_simulation(seeds, size, spread):
     """By the decisions themselves, which take both Student's t and the sign flips."""
     rng = np.random.default_rng(0)
     held = [
-        "reproduced"
-        == decide_rows({"PPO": RowEvidence(over_replicates(dict(enumerated(values)), wanted=seeds))}).status
+        "shown" == decide_rows({"PPO": RowEvidence(over_replicates(dict(enumerated(values)), wanted=seeds))}).status
         for values in rng.normal(size, spread, (600, seeds))
     ]
     assert power(seeds, size, spread, 0.025) == pytest.approx(np.mean(held), abs=0.05)
@@ -205,7 +206,7 @@ def frames_with_effects(make_experiment, make_frames, effects, seeds=5):
 
 @pytest.mark.parametrize(
     "effects, expected",
-    [((30, 30), "reproduced"), ((30, 0), "partial"), ((-30, 30), "not_reproduced"), ((-30, -30), "not_reproduced")],
+    [((30, 30), "shown"), ((30, 0), "shown_in_part"), ((-30, 30), "contradicted"), ((-30, -30), "contradicted")],
 )
 def test_mean_delta_positive(make_experiment, make_frames, effects, expected):
     experiment, frames = frames_with_effects(
@@ -244,7 +245,7 @@ def test_columns_are_judged_for_themselves_where_the_claim_says_so(make_experime
     together = mean_delta_positive(frames, experiment, only=["PPO"])
     assert together.value["PPO"] == pytest.approx(0.0, abs=2.0)
     verdict = mean_delta_positive(frames, experiment, only=["PPO"], by_column=True)
-    assert verdict.status == "not_reproduced", "one column is below zero"
+    assert verdict.status in ("contradicted", "not_of_this_size"), "one column is below zero"
     assert {name: round(value, -1) for name, value in verdict.value.items()} == {
         "FrozenLake, PPO": 20,
         "Countdown, PPO": -20,
@@ -260,6 +261,6 @@ def test_sizes_are_published_of_the_peak_alone(make_experiment, make_frames):
 
 
 def test_a_reason_leaves_out_one_of_one_and_keeps_other_counts():
-    assert Verdict("reproduced", deciding="above zero in 1 of 1: grpo +9.6").reason == "above zero: grpo +9.6"
+    assert Verdict("shown", deciding="above zero in 1 of 1: grpo +9.6").reason == "above zero: grpo +9.6"
     other = "without enough data in 1 of 2: both fall in 1 of 10 runs"
     assert Verdict("not_enough_data", deciding=other).reason == other

@@ -61,25 +61,25 @@ def drawn(made, **options):
 
 def test_what_was_planted_is_found(planted):
     made = planted({"PPO": (1, -1), "GRPO": (1, -1)})  # Simpson
-    assert judge(made).status == "reproduced"
-    assert judge(made, across="within", sign="negative").status == "reproduced"
-    assert judge(made, across="within").status == "not_reproduced"
-    assert judge(made, sign="not_positive").status == "not_reproduced"
-    assert judge(planted({"PPO": (1, 1), "GRPO": (-1, 1)})).status == "not_reproduced"
-    assert judge(planted({"PPO": (1, 0), "GRPO": (0, 0)})).status == "partial"
-    assert judge(planted({"PPO": (0, 0)})).status == "undecided"
-    assert judge(planted({"PPO": (-1, 0)}), sign="not_positive").status == "reproduced"
+    assert judge(made).status == "shown"
+    assert judge(made, across="within", sign="negative").status == "shown"
+    assert judge(made, across="within").status in ("contradicted", "not_of_this_size")
+    assert judge(made, sign="not_positive").status in ("contradicted", "not_of_this_size")
+    assert judge(planted({"PPO": (1, 1), "GRPO": (-1, 1)})).status in ("contradicted", "not_of_this_size")
+    assert judge(planted({"PPO": (1, 0), "GRPO": (0, 0)})).status == "shown_in_part"
+    assert judge(planted({"PPO": (0, 0)})).status == "open"
+    assert judge(planted({"PPO": (-1, 0)}), sign="not_positive").status == "shown"
 
 
 def test_no_correlation_is_not_yet_not_positive(planted):
     verdict = judge(planted({"PPO": (0, 0)}), sign="not_positive", smallest=0.0)
-    assert verdict.status == "undecided" and "against 0.00" in verdict.detail
+    assert verdict.status == "open" and "against 0.00" in verdict.detail
 
 
 def test_several_proxies_share_the_error(planted):
     made = planted({"PPO": (1, 0)})
     verdict = judge(made, proxies={"a": "actor/entropy", "b": "actor/entropy", "none": "heldout/final_success"})
-    assert verdict.status == "reproduced" and "PPO, a" in verdict.detail and "PPO, none" in verdict.detail
+    assert verdict.status == "shown" and "PPO, a" in verdict.detail and "PPO, none" in verdict.detail
 
 
 def test_a_missing_run_or_too_few_of_them_are_not_enough_data(planted):
@@ -91,7 +91,7 @@ def test_a_missing_run_or_too_few_of_them_are_not_enough_data(planted):
 
 def test_what_the_strength_of_a_setting_explains_is_taken_away(planted):
     made = planted({"PPO": (1, 0)})
-    assert judge(made, strength={"all": SETTINGS}).status == "undecided"
+    assert judge(made, strength={"all": SETTINGS}).status == "open"
 
 
 def test_settings_that_are_the_same_runs_are_one(planted):

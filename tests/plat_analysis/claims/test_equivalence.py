@@ -57,12 +57,12 @@ SMALL, LARGE, OPEN = [0.1, -0.2, 0.3, 0.0, 0.1], [20, 21, 19, 20, 20.5], [4, 7, 
 @pytest.mark.parametrize(
     "rows, status",
     [
-        ([SMALL, SMALL], "reproduced"),
-        ([SMALL, LARGE], "not_reproduced"),
-        ([LARGE], "not_reproduced"),
-        ([[-value for value in LARGE]], "not_reproduced"),
-        ([SMALL, OPEN], "partial"),
-        ([OPEN], "undecided"),
+        ([SMALL, SMALL], "shown"),
+        ([SMALL, LARGE], "contradicted"),
+        ([LARGE], "contradicted"),
+        ([[-value for value in LARGE]], "contradicted"),
+        ([SMALL, OPEN], "shown_in_part"),
+        ([OPEN], "open"),
         ([SMALL[:4]], "not_enough_data"),
         ([], "not_enough_data"),
     ],
@@ -89,5 +89,5 @@ def test_it_reads_the_store(make_experiment, make_frames):
     experiment = make_experiment(rows=["PPO"], tasks=["frozenlake"], seeds=range(5))
     frames = make_frames(experiment, effect=0.3)
     large = mean_delta_small(frames, experiment)
-    assert large.status == "not_reproduced" and "beyond ±5 points: PPO" in large.detail
-    assert mean_delta_small(frames, experiment, smallest=60.0).status == "reproduced"
+    assert large.status in ("contradicted", "not_of_this_size") and "beyond ±5 points: PPO" in large.detail
+    assert mean_delta_small(frames, experiment, smallest=60.0).status == "shown"

@@ -42,7 +42,7 @@ def frames_with(make_experiment, make_frames, effects, seeds=5, noise=0.02, task
 
 @pytest.mark.parametrize(
     "effects, expected",
-    [((30, 0), "reproduced"), ((0, 30), "not_reproduced"), ((20, 20), "not_reproduced"), ((30, 28), "undecided")],
+    [((30, 0), "shown"), ((0, 30), "contradicted"), ((20, 20), "not_of_this_size"), ((30, 28), "open")],
 )
 def test_the_difference_of_two_changes(make_experiment, make_frames, effects, expected):
     experiment, frames, differences = frames_with(make_experiment, make_frames, effects)
@@ -77,5 +77,5 @@ def test_rows_that_do_not_exist_are_refused(make_experiment, make_frames):
 def test_columns_for_themselves(make_experiment, make_frames):
     experiment, frames, _ = frames_with(make_experiment, make_frames, (30, 0))
     verdict = delta_larger(frames, experiment, row="PPO", than="GRPO", by_column=True)
-    assert verdict.status == "reproduced"
+    assert verdict.status == "shown"
     assert list(verdict.value) == ["FrozenLake, PPO over GRPO", "Countdown, PPO over GRPO"]

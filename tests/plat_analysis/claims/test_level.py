@@ -25,11 +25,11 @@ def judge(planted, **options):
 
 def test_what_was_planted_is_found(make_experiment, make_frames):
     two = planted(make_experiment, make_frames, {"PPO": 0.6, "GRPO": 0.3})
-    assert judge(two, bound=20).status == "reproduced"
-    assert judge(two, bound=50).status == "not_reproduced"
-    assert judge(two, bound=50, only=["PPO"]).status == "reproduced"
-    assert judge(two, bound=70, side="below").status == "reproduced"
-    assert judge(two, bound=62, only=["PPO"]).status == "undecided"
+    assert judge(two, bound=20).status == "shown"
+    assert judge(two, bound=50).status in ("contradicted", "not_of_this_size")
+    assert judge(two, bound=50, only=["PPO"]).status == "shown"
+    assert judge(two, bound=70, side="below").status == "shown"
+    assert judge(two, bound=62, only=["PPO"]).status == "open"
 
 
 def test_a_row_has_students_interval(make_experiment, make_frames):

@@ -49,7 +49,7 @@ def test_a_verdict_asks_for_the_runs_of_its_next_look(make_experiment, make_fram
     assert (verdict.planned.look, verdict.planned.open) == (18, 1)
     needed = {run.axes["variant"] for run in at_12[1].runs if run.id in verdict.planned.needs}
     assert needed == {"GRPO"} and len(verdict.planned.needs) == 12
-    assert verdict.status == "undecided" and "open after 2 looks; 12 runs to the next, at 18 pairs" in verdict.deciding
+    assert verdict.status == "open" and "open after 2 looks; 12 runs to the next, at 18 pairs" in verdict.deciding
 
 
 def test_the_decisions_are_those_of_the_statistics(make_experiment, make_frames):
@@ -62,14 +62,14 @@ def test_the_decisions_are_those_of_the_statistics(make_experiment, make_frames)
     found = decide(rows, Plan(LOOKS))
     assert verdict.value == pytest.approx({row: one.mean for row, one in found.items()})
     assert verdict.bounds["PPO"] == pytest.approx((found["PPO"].low, found["PPO"].high))
-    assert verdict.status == "partial" and found["PPO"].word == "shown" and found["PPO"].pairs == 12
+    assert verdict.status == "shown_in_part" and found["PPO"].word == "shown" and found["PPO"].pairs == 12
     assert any(f"at {found['GRPO'].pairs} pairs" in line for line in verdict.lines)
 
 
 def test_whole_seeds_of_every_build_are_one_block_each(make_experiment, make_frames):
     made = store(make_experiment, make_frames, {"PPO": 0.3, "GRPO": 0.3}, seeds=13, until=6, builds=[0, 1])
     verdict = judged(made)
-    assert verdict.status == "reproduced" and {len(verdict.planned.asked)} == {2 * 2 * 12}
+    assert verdict.status == "shown" and {len(verdict.planned.asked)} == {2 * 2 * 12}
     assert all("at 12 pairs" in line for line in verdict.lines if line.startswith(ROWS))
 
 
@@ -90,22 +90,21 @@ def test_a_run_that_ended_without_a_value_decides_nothing(make_experiment, make_
 def test_one_row_has_each_word(make_experiment, make_frames, gain, word):
     made = store(make_experiment, make_frames, {"PPO": gain, "GRPO": 0.0}, spread=0.01)
     verdict = judged(made, only=["PPO"])
-    status = "reproduced" if word == "shown" else "not_reproduced"
-    assert verdict.status == status and verdict.deciding.startswith(f"{word} in 1 of 1: PPO")
+    assert verdict.status == word.replace(" ", "_") and verdict.deciding.startswith(f"{word} in 1 of 1: PPO")
 
 
 def test_other_checks_judge_at_looks_too(make_experiment, make_frames):
     made = store(make_experiment, make_frames, {"PPO": 0.3, "GRPO": 0.0})
     small = mean_delta_small(*made, rows="variant", measure="final", smallest=5.0, builds="fixed")
-    assert small.status == "partial" and "shown in 1 of 2: GRPO" in small.deciding and not small.planned.needs
+    assert small.status == "shown_in_part" and "shown in 1 of 2: GRPO" in small.deciding and not small.planned.needs
     larger = delta_larger(*made, rows="variant", row="PPO", than="GRPO", measure="final", builds="fixed")
-    assert larger.status == "reproduced" and "at 8 pairs" in larger.deciding
+    assert larger.status == "shown" and "at 8 pairs" in larger.deciding
     above = level(*made, rows=["variant", "filter"], measure="final", bound=60, only=["PPO · top_p"])
-    assert above.status == "reproduced" and "at 8 pairs" in above.deciding and "+" not in above.deciding
+    assert above.status == "shown" and "at 8 pairs" in above.deciding and "+" not in above.deciding
     below = level(*made, rows=["variant", "filter"], measure="final", bound=60, side="below", only=["GRPO · top_p"])
-    assert below.status == "reproduced"
+    assert below.status == "shown"
     rising = increasing(*made, rows="filter", metric="val/success", columns="variant", builds="fixed")
-    assert rising.planned.rows == 2 and rising.status == "partial"
+    assert rising.planned.rows == 2 and rising.status == "shown_in_part"
 
 
 def test_a_trend_is_judged_by_its_slopes(make_experiment, make_frames):
@@ -123,8 +122,8 @@ def test_a_trend_is_judged_by_its_slopes(make_experiment, make_frames):
     options = {"conditions": "filter", "order": ["low", "middle", "high"], "rows": "variant", "measure": "final"}
     rising = trend(frames, experiment, direction="rising", **options)
     falling = trend(frames, experiment, direction="falling", **options)
-    assert rising.status == "reproduced" and rising.value["PPO"] == pytest.approx(10.0, abs=0.5)
-    assert falling.status != "reproduced"
+    assert rising.status == "shown" and rising.value["PPO"] == pytest.approx(10.0, abs=0.5)
+    assert falling.status != "shown"
     measures = {str(at): {"metric": "val/success", "at": at} for at in (0, 10, 20)}
     assert trend_over_measures(frames, experiment, measures=measures, rows=["variant", "filter"]).planned.rows == 6
 

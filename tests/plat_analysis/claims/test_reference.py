@@ -19,7 +19,7 @@ def placed(make_experiment, make_frames, tmp_path):
     experiment = make_experiment(rows=["PPO"], tasks=["sokoban"], seeds=range(3), claims=[CLAIM])
     experiment = replace(experiment, path=tmp_path / "folder" / f"{experiment.name}.yaml")
 
-    def place(verdict="partial", claim=CLAIM, seeds=3):
+    def place(verdict="reproduced in 1 of 9", claim=CLAIM, seeds=3):
         claims = {"helps": {"asks": asks(claim), "verdict": verdict, "found": "above zero in 1 of 9"}}
         entry = {"command": "plat sweep x.yaml", "results": "docs/x", "runs": 720, "claims": claims}
         (tmp_path / FILE).write_text(json.dumps({experiment.name: entry}))
@@ -32,7 +32,7 @@ def test_it_stands_beside_too_little_data(placed, make_frames):
     experiment = placed()
     report = build_report(make_frames(experiment), experiment)
     assert {name: str(found) for name, found in report.reference.items()} == {
-        "helps": "partial (above zero in 1 of 9), 720 runs in docs/x"
+        "helps": "reproduced in 1 of 9 (above zero in 1 of 9), 720 runs in docs/x"
     }
 
 

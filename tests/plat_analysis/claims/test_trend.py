@@ -33,11 +33,11 @@ def judge(planted, **options):
 
 
 def test_what_was_planted_is_found(planted):
-    assert judge(planted({"PPO": 1, "GRPO": 1})).status == "reproduced"
-    assert judge(planted({"PPO": 1, "GRPO": -1})).status == "not_reproduced"
-    assert judge(planted({"PPO": -1, "GRPO": -1}), direction="rising").status == "reproduced"
-    assert judge(planted({"PPO": 1, "GRPO": 0})).status == "partial"
-    assert judge(planted({"PPO": 0, "GRPO": 0})).status == "undecided"
+    assert judge(planted({"PPO": 1, "GRPO": 1})).status == "shown"
+    assert judge(planted({"PPO": 1, "GRPO": -1})).status in ("contradicted", "not_of_this_size")
+    assert judge(planted({"PPO": -1, "GRPO": -1}), direction="rising").status == "shown"
+    assert judge(planted({"PPO": 1, "GRPO": 0})).status == "shown_in_part"
+    assert judge(planted({"PPO": 0, "GRPO": 0})).status == "open"
 
 
 def test_a_missing_run_or_too_few_seeds_are_not_enough_data(planted):
@@ -58,9 +58,9 @@ def test_the_trend_of_a_change(make_experiment, make_frames):
             0.1 + 0.2 * step + treated * (0.3 - 0.1 * step + 0.01 * ((7 * run.axes["seed"] + step) % 5))
         )
     options = {"conditions": "task", "order": tasks}
-    assert trend(frames, experiment, **options, pair="filter").status == "reproduced"
+    assert trend(frames, experiment, **options, pair="filter").status == "shown"
     level = make_experiment(rows=["PPO"], tasks=tasks, filters=["none"], seeds=range(5))
-    assert trend(frames, level, **options, direction="rising").status == "reproduced"
+    assert trend(frames, level, **options, direction="rising").status == "shown"
     with pytest.raises(SpecError, match="no run has task · filter = countdown · top_k"):
         trend(frames, experiment, **options, pair="filter", treatment="top_k")
 
@@ -78,10 +78,10 @@ def test_an_order_that_cannot_be_judged_is_refused(planted):
 @pytest.mark.parametrize(
     "ps, status",
     [
-        ([(0.02, 0.9), (0.02, 0.9)], "reproduced"),  # each by its own test
-        ([(0.02, 0.9), (0.2, 0.9)], "undecided"),  # Holm over two rows
-        ([(0.001, 0.9), (0.2, 0.9)], "partial"),
-        ([(0.001, 0.9), (0.9, 0.001)], "not_reproduced"),
+        ([(0.02, 0.9), (0.02, 0.9)], "shown"),  # each by its own test
+        ([(0.02, 0.9), (0.2, 0.9)], "open"),  # Holm over two rows
+        ([(0.001, 0.9), (0.2, 0.9)], "shown_in_part"),
+        ([(0.001, 0.9), (0.9, 0.001)], "contradicted"),
         ([(0.001, 0.9), (None, None)], "not_enough_data"),
         ([], "not_enough_data"),
     ],
@@ -93,4 +93,4 @@ def test_rows_share_the_error(ps, status):
 
 def test_looks_divide_the_error():
     rows = {"a": RowTests(0.02, 0.9, "")}
-    assert decide(rows).status == "reproduced" and decide(rows, looks=2).status == "undecided"
+    assert decide(rows).status == "shown" and decide(rows, looks=2).status == "open"

@@ -40,11 +40,11 @@ def judge(planted, **options):
 
 
 def test_what_was_planted_is_found(planted):
-    assert judge(planted({"PPO": 2, "GRPO": 2}), direction="rising").status == "reproduced"
-    assert judge(planted({"PPO": 2, "GRPO": -2}), direction="rising").status == "not_reproduced"
-    assert judge(planted({"PPO": -2, "GRPO": 0})).status == "partial"
-    assert judge(planted({"PPO": 0})).status == "undecided"
-    assert judge(planted({"PPO": 2, "GRPO": -2}), direction="rising", only=["PPO"]).status == "reproduced"
+    assert judge(planted({"PPO": 2, "GRPO": 2}), direction="rising").status == "shown"
+    assert judge(planted({"PPO": 2, "GRPO": -2}), direction="rising").status in ("contradicted", "not_of_this_size")
+    assert judge(planted({"PPO": -2, "GRPO": 0})).status == "shown_in_part"
+    assert judge(planted({"PPO": 0})).status == "open"
+    assert judge(planted({"PPO": 2, "GRPO": -2}), direction="rising", only=["PPO"]).status == "shown"
 
 
 def test_the_slope_is_that_of_least_squares(planted):
@@ -67,7 +67,7 @@ def test_few_null_runs_have_a_trend(planted):
     for _ in range(200):
         frames.metrics["value"] = rng.standard_normal(len(frames.metrics))
         statuses.append(judge((experiment, replace(frames), None)).status)
-    assert statuses.count("reproduced") <= 12 and statuses.count("not_reproduced") <= 12
+    assert statuses.count("shown") <= 12 and statuses.count("contradicted") <= 12
 
 
 @pytest.mark.parametrize(

@@ -62,15 +62,18 @@ def test_a_threshold_of_noise(reported):
 
     threshold = reported("fig9", value)
     assert verdicts(threshold) == {
-        "gain-falls-with-the-slip": "reproduced",
-        "filter-helps-at-low-noise": "reproduced",
-        "gain-vanishes-at-high-noise": "reproduced",
+        "gain-falls-with-the-slip": "shown",
+        "filter-helps-at-low-noise": "shown",
+        "gain-vanishes-at-high-noise": "shown",
     }
     drawn = points(threshold, "measure_lines")
     gains = {(point["row"], point["column"]): point["value"] for point in drawn if point["change"]}
     assert gains == pytest.approx({(row, slip): 100 * GAINS[slip] for row in ("ppo", "grpo") for slip in GAINS}, abs=2)
     same = verdicts(reported("fig9", lambda axes, random: value(axes, random, dict.fromkeys(GAINS, 0.15))))
-    assert same["gain-vanishes-at-high-noise"] == "not_reproduced" and same["gain-falls-with-the-slip"] == "undecided"
+    assert (
+        same["gain-vanishes-at-high-noise"] in ("contradicted", "not_of_this_size")
+        and same["gain-falls-with-the-slip"] == "open"
+    )
 
 
 def test_an_order_of_quartiles(reported):
@@ -83,11 +86,11 @@ def test_an_order_of_quartiles(reported):
 
     report = reported("table6", value)
     assert verdicts(report) == {
-        "success-falls-with-the-quartile": "reproduced",
-        "retrieval-falls-with-the-quartile": "reproduced",
-        "q1-beats-a-random-quarter": "reproduced",
-        "q1-beats-all-prompts": "reproduced",
-        "a-random-quarter-is-as-good-as-all": "not_reproduced",
+        "success-falls-with-the-quartile": "shown",
+        "retrieval-falls-with-the-quartile": "shown",
+        "q1-beats-a-random-quarter": "shown",
+        "q1-beats-all-prompts": "shown",
+        "a-random-quarter-is-as-good-as-all": "contradicted",
     }
     (table,) = (artifact for artifact in report.artifacts if artifact.name == "measures")
     finals = {
@@ -115,7 +118,7 @@ def test_simpsons_reversal_over_settings(reported):
         }
 
     report = reported("fig8", value, "matrix.algorithm=[ppo]")
-    assert set(verdicts(report).values()) == {"reproduced"}
+    assert set(verdicts(report).values()) == {"shown"}
     found = {point["across"]: point for point in points(report, "correlations") if point["proxy"] == "Fresh retrieval"}
     assert found["between settings"]["value"] > 0.8 and found["between settings"]["star"] == 1
     assert found["within a setting"]["value"] < -0.8 and found["within a setting"]["star"] == -1

@@ -103,7 +103,7 @@ def test_the_numbers_of_a_claim_are_metrics(built):
 
 def test_names_are_those_that_mlflow_accepts(built):
     bounds = {"a@b/../c": (0.25, 0.75), "x" * 400: (0.5, 0.75)}
-    verdict = Verdict("undecided", {"a@b/../c": 0.5, "x" * 400: 0.625}, id="a#b", bounds=bounds)
+    verdict = Verdict("open", {"a@b/../c": 0.5, "x" * 400: 0.625}, id="a#b", bounds=bounds)
     values = claiming(built, verdict).values
     assert sorted(values.values()) == [0.25, 0.5, 0.5, 0.625, 0.75, 0.75]
     for name, _ in values:
@@ -111,12 +111,12 @@ def test_names_are_those_that_mlflow_accepts(built):
 
 
 def test_a_verdict_is_tags_numbers_and_a_line(built):
-    found = Verdict("not_reproduced", {"PPO": -2.0}, "a; b", p=0.004, bounds={"PPO": (-3.0, -1.0)}, deciding="b")
-    record = claiming(built, replace(found, id="x@y", says="It *helps*."), Verdict("undecided", id="x_y"))
+    found = Verdict("contradicted", {"PPO": -2.0}, "a; b", p=0.004, bounds={"PPO": (-3.0, -1.0)}, deciding="b")
+    record = claiming(built, replace(found, id="x@y", says="It *helps*."), Verdict("open", id="x_y"))
     assert {name.removeprefix("plat.claim."): text for name, text in record.tags.items() if "claim" in name} == {
-        "x_y": "not reproduced",
+        "x_y": "contradicted",
         "x_y.says": "It *helps*.",
-        "x_y-2": "undecided",
+        "x_y-2": "open",
     }
     numbers = {"claim/x_y/p": 0.004, "claim/x_y/PPO": -2.0, "claim/x_y/PPO.low": -3.0, "claim/x_y/PPO.high": -1.0}
     assert record.values == {(name, 0): value for name, value in numbers.items()}
@@ -145,9 +145,11 @@ def test_the_line_that_decides_is_that_of_the_verdict():
     above, below, wide = row(10.0, 0.5), row(-10.0, 0.5), row(0.5, 9.0)
     assert decide_rows({"a": above, "b": above}).deciding == "above zero in 2 of 2"
     against = decide_rows({"a": above, "b": below})
-    assert against.status == "not_reproduced" and against.deciding.startswith("below zero in 1 of 2: b −10.0")
-    assert decide_rows({"a": wide}).deciding.startswith("not shown either way in 1 of 1: a +0.5")
+    assert against.status in ("contradicted", "not_of_this_size") and against.deciding.startswith(
+        "below zero in 1 of 2: b −10.0"
+    )
+    assert decide_rows({"a": wide}).deciding.startswith("open in 1 of 1: a +0.5")
     small = decide_small({"a": above, "b": row(0.5, 0.5)})
-    assert (small.status, small.deciding[:22]) == ("not_reproduced", "beyond ±5 points: a +1")
+    assert (small.status, small.deciding[:22]) == ("contradicted", "beyond ±5 points: a +1")
     tests = {"a": RowTests(0.5, 0.5, "a: flat"), "b": RowTests(0.99, 0.001, "b: rises")}
     assert decide_tests(tests).deciding == "the opposite is shown in 1 of 2: b: rises"

@@ -58,13 +58,15 @@ def outcomes(rates, spread, seeds, effect=0.0, tables=TABLES):
 def test_nulls_are_rarely_starred_or_claimed(rates, spread):
     null = outcomes(rates, spread, 5)
     assert rates.share(null, lambda outcome: outcome.stars > 0) <= most(0.05, TABLES)
-    assert rates.share(null, lambda outcome: outcome.verdict in ("reproduced", "partial")) <= most(0.025, TABLES)
+    assert rates.share(null, lambda outcome: outcome.verdict in ("shown", "shown_in_part")) <= most(0.025, TABLES)
 
 
 @pytest.mark.parametrize("spread", ["even", "lottery", "half"])
 def test_a_true_published_size_is_rarely_called_not_reproduced(rates, spread):
     true = outcomes(rates, spread, 5, np.array(rates.PUBLISHED))
-    assert rates.share(true, lambda outcome: outcome.verdict == "not_reproduced") <= most(0.025, TABLES)
+    assert rates.share(true, lambda outcome: outcome.verdict in ("contradicted", "not_of_this_size")) <= most(
+        0.025, TABLES
+    )
 
 
 @pytest.mark.parametrize("seeds", [1, 3, 4])
@@ -136,7 +138,7 @@ def test_intervals_of_correlations(simulated):
 
 def test_a_clear_effect_is_shown_with_ten_seeds(rates):
     clear = outcomes(rates, "even", 10, 10.0, tables=40)
-    assert rates.share(clear, lambda outcome: outcome.verdict == "reproduced") > 0.9
+    assert rates.share(clear, lambda outcome: outcome.verdict == "shown") > 0.9
     assert rates.share(clear, lambda outcome: outcome.stars) > 0.9 * 45
 
 
@@ -178,7 +180,7 @@ def test_trends_are_rarely_found_where_there_is_none(simulated, kind):
 
 def test_a_planted_trend_is_found_and_never_its_opposite(simulated):
     assert simulated["trends"].share("planted", 2, 10, 100) > 0.95
-    assert simulated["trends"].share("planted", 2, 10, 100, ("not_reproduced",)) == 0.0
+    assert simulated["trends"].share("planted", 2, 10, 100, ("contradicted", "not_of_this_size")) == 0.0
 
 
 @pytest.mark.parametrize("kind", ["even", "builds", "uneven", "tosses"])
@@ -194,7 +196,7 @@ def test_signals_that_fall_together_have_no_order(simulated, kind):
     assert order.share(kind, 1, 150) <= most(0.025, 150)
     assert order.share("planted", 1, 10) > 0.9
     assert (
-        order.share("onset", 1, 10, ("not_reproduced",)) > 0.9
+        order.share("onset", 1, 10, ("contradicted", "not_of_this_size")) > 0.9
     )  # another shape looks like an order, as its check says
 
 

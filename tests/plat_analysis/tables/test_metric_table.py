@@ -91,14 +91,14 @@ def test_the_order_of_rows_is_judged_step_by_step(make_experiment, make_frames):
         return rising(row, build, seed) + 0.004 * ((7 * row + 5 * build) % 3)
 
     verdict = claimed(make_experiment, make_frames, noisy)
-    assert verdict.status == "reproduced" and set(verdict.value) == {
+    assert verdict.status == "shown" and set(verdict.value) == {
         "sokoban, small to medium",
         "sokoban, medium to large",
     }
     verdict = claimed(make_experiment, make_frames, lambda *at: 1 - noisy(*at))
-    assert verdict.status == "not_reproduced"
+    assert verdict.status in ("contradicted", "not_of_this_size")
     verdict = claimed(make_experiment, make_frames, lambda row, build, seed: 0.3 + 0.1 * ((row + build) % 3))
-    assert verdict.status == "undecided" and "builds would decide" in verdict.detail
+    assert verdict.status == "open" and "builds would decide" in verdict.detail
 
 
 def test_an_order_needs_two_rows(make_experiment, make_frames):

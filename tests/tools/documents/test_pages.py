@@ -42,7 +42,7 @@ def test_every_edited_number_is_found_at_its_line(bundles, root):
         ("docs/paper.md", "+11.5 [+8.6", "+12.5 [+8.6"),
         ("docs/tasks.md", "5.5 [", "5.6 ["),
         (str(NUMBERS), '"verdicts": {', '"verdict": {'),
-        ("experiments/verdicts.json", "partial", "reproduced"),
+        ("experiments/verdicts.json", "shown_in_part", "shown"),
     ):
         text = (root / page).read_text()
         assert right in text, f"{page}: {right} is not there"
@@ -60,7 +60,7 @@ def test_a_template_shows_what_the_report_says(bundles, tmp_path):
         '{{ change("quickstart", "claim/filter-helps/grpo") }}|{{ verdict("quickstart", "filter-helps") }}',
     )
     change, word = text.split("|")
-    assert word == verdict.status and any(change in line for line in verdict.lines)
+    assert word == verdict.word and any(change in line for line in verdict.lines)
     assert shown(bundles, tmp_path, '{{ number("quickstart", "claim/filter-helps/grpo", 0, True) }}') == "+12"
     table = shown(bundles, tmp_path, '{{ table("quickstart", "measures", lines=["mean"]) }}')
     assert "| **no filter** | mean |" in table and "95 %" not in table

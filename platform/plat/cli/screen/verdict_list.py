@@ -47,10 +47,10 @@ def in_full(judged: Judged) -> str:
     """Return every verdict of a file with all of its reasons, as lines that fit the terminal."""
     lines = []
     for verdict in judged.verdicts:
-        lines.append(f"{verdict.status.replace('_', ' '):15} {verdict.id}: {verdict.says}")
-        lines += [f"{'':15} {line}" for line in verdict.lines]
+        lines.append(f"{verdict.word:{INDENT}} {verdict.id}: {verdict.says}")
+        lines += [f"{'':{INDENT}} {line}" for line in verdict.lines]
         if reference := judged.reference.get(verdict.id):
-            lines.append(f"{'reference':>15} {reference}")
+            lines.append(f"{'reference':>{INDENT}} {reference}")
     return fitted("\n".join(lines))
 
 

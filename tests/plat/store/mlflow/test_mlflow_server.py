@@ -40,7 +40,7 @@ def test_a_server_holds_the_same_as_a_file(server, make_home, recipe, experiment
         import_runs(home, uri, [file], paths[:2])
         import_runs(home, uri, [file])
         assert import_runs(home, uri, [file]).unchanged == 3
-        record = ReportRecord({("delta", 0): 1.0}, {"plat.claim.a": "partial"}, "- **partial** a: it helps.")
+        record = ReportRecord({("delta", 0): 1.0}, {"plat.claim.a": "shown_in_part"}, "- **partial** a: it helps.")
         for _ in range(2):
             Store(uri, home).log_report(file, {"page.html": report}, record)
         contents.append((dump(uri), descriptions(uri)))

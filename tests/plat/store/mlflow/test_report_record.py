@@ -29,7 +29,7 @@ def filled(home, recipe, experiment):
 
 def found(*claims, value=1.0):
     """A record of some claims, all of them partial."""
-    tags = {f"plat.claim.{claim}": "partial" for claim in claims} | {
+    tags = {f"plat.claim.{claim}": "shown_in_part" for claim in claims} | {
         f"plat.claim.{claim}.says": "It helps." for claim in claims
     }
     lines = "\n".join(f"- **partial** {claim}: It helps." for claim in claims)
