@@ -87,9 +87,9 @@ def families_by_change(
     return tuple(next(iter(others)) if len(others) == 1 else family for family in found)
 
 
-def sizes(families: Sequence[Family]) -> str:
+def sizes(families: Sequence[Family], units: str = "settings") -> str:
     """Return `18 settings in 4 families (7, 5, 5, 1)`, or `18 settings` of one family."""
     counts = sorted((list(families).count(family) for family in dict.fromkeys(families)), reverse=True)
     if len(counts) == 1:
-        return f"{len(families)} settings"
-    return f"{len(families)} settings in {len(counts)} families ({', '.join(map(str, counts))})"
+        return f"{len(families)} {units}"
+    return f"{len(families)} {units} in {len(counts)} families ({', '.join(map(str, counts))})"

@@ -172,24 +172,28 @@ def _of_row(facets: Facets, row: str, within: Within) -> Settings:
     return Settings(names, sides, families_by_change(positions, changes, facets.layout.conditions))
 
 
-def can_reach(row: str, families: Sequence[Family], level: float) -> str:
-    """Return `ppo: 18 settings in 4 families (7, 5, 5, 1), smallest p below .0001 of the .025 needed`."""
-    least = f"smallest p {p_value(smallest_p(families))} (needed: {p_value(level)})"
-    return f"{f'{row}: ' if row else ''}{sizes(families)}, {least}"
+def can_reach(row: str, families: Sequence[Family], level: float, at_least: float = 0.0) -> str:
+    """Return `ppo: 18 settings in 4 families (7, 5, 5, 1); smallest p below .0001, needed .025`.
+
+    at_least  the smallest p-value that another test of the same claim allows
+    """
+    least = p_value(max(smallest_p(families), at_least))
+    return f"{f'{row}: ' if row else ''}{sizes(families)}; smallest p {least}, needed {p_value(level)}"
 
 
-def check_decidable(families: Sequence[Family], level: float, where: str) -> None:
+def check_decidable(families: Sequence[Family], level: float, where: str, at_least: float = 0.0) -> None:
     """Refuse families in which no permutation test can reach a level.
 
     Args:
         families: the family of each setting.
         level: the largest p-value that shows something.
         where: the row, for the message; "" for the only one.
+        at_least: the smallest p-value that another test of the same claim allows.
 
     Raises:
         SpecError: the smallest p-value that these families allow is above the level.
     """
-    least = smallest_p(families)
+    least = max(smallest_p(families), at_least)
     if least > level:
         what = f"no run can decide this: {sizes(families)}{f' ({where})' if where else ''} have a smallest p of "
         what += f"{p_value(least)}, and {p_value(level)} is needed"
@@ -306,7 +310,7 @@ def shown_correlation(
     if count < MIN_SETTINGS or few:
         reason = "one seed" if few else f"{count} of {len(pair.x)} settings"
         return Shown(None, pair, note="; ".join(filter(None, [reason, pair.note])))
-    own = None if families is None else [families[setting] for setting in kept]
+    own = None if families is None else [families[int(setting)] for setting in kept]
     deciding: Correlation | None
     if across == WITHIN:
         found = deciding = within(x, y)

@@ -279,7 +279,7 @@ def _over_settings(
 
     def statistic(which: NDArray[np.int64]) -> Array:
         first, second = (_residuals(_ranks(side[which], (-2,)), given[which]) for side in (x, y))
-        return _columns(first, second).mean(axis=-1)
+        return np.asarray(_columns(first, second).mean(axis=-1), np.float64)
 
     x_rest, y_rest = (_residuals(_ranks(side, (-2,)), given) for side in (x, y))
     # One order for all columns, which share the effects of a setting.

@@ -149,7 +149,9 @@ def load_experiment(
     )
 
 
-def _changes(cells: Iterable[Mapping[str, AxisValue]], base: Mapping[str, Any]) -> dict[str, dict[Any, tuple[str, ...]]]:
+def _changes(
+    cells: Iterable[Mapping[str, AxisValue]], base: Mapping[str, Any]
+) -> dict[str, dict[Any, tuple[str, ...]]]:
     """Return axis -> label -> the keys that the value sets otherwise than `base`.
 
     A key below another one, as `filter.value` below the group `filter`, is left out: the group stands for both.
