@@ -176,7 +176,8 @@ def apart(
         x: the first measure [setting, build, seed]; a run with NaN in one of them is left out of both.
         y: the second measure, with the shape of `x`.
         families: the family of each setting (default: all are of one). Ranks are compared with the mean rank of the
-            family, and settings are permuted within it. A setting alone in its family has no influence.
+            family, and settings are permuted within it. A setting alone in its family is not moved and adds nothing
+            to the correlation.
         covariates: [setting, covariate]; what they explain of the ranks is removed as in `partial`.
         seed: of the drawn permutations and of the bootstrap.
 

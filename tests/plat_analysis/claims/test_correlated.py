@@ -135,7 +135,7 @@ def test_the_figure_says_what_is_shown(planted):
     assert len(points) == 6 and "controlled at 5 %" in figure.caption
     between, within = points["PPO", "between settings"], points["PPO", "within a setting"]
     assert between["star"] == 1 and within["star"] == -1 and points["GRPO", "between settings"]["star"] == 0
-    assert between["p"] < between["p_corrected"] and between["other_builds"] > 0.8
+    assert between["p"] < between["p_corrected"] and between["different_runs"] > 0.8
     assert between["low"] < 0.98 < between["value"] and between["settings"] == 9
     assert len(between["run_ids"].split()) == between["runs"] == between["runs_wanted"] == 90
     assert b"correlation-0" in images(figure)["svg"] and "Hollow" not in figure.caption
