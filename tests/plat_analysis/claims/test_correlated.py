@@ -189,7 +189,7 @@ def test_what_cannot_be_judged_is_refused_where_it_was_written(tmp_path, kind, e
 def test_identical_settings_whose_runs_noise_moves_both_measures_show_nothing(planted):
     """A run's luck raises proxy and success together, and settings do not differ: the means of settings agree."""
     made = planted({"PPO": (0, 1)}, settings=[f"s{number}" for number in range(12)])
-    experiment, frames = made
+    frames = made[1]
     order = frames.metrics.run_id.drop_duplicates().tolist()
     luck = dict(zip(order, np.random.default_rng(3).standard_normal(len(order)), strict=True))
     frames.metrics = frames.metrics.assign(value=[luck[run] for run in frames.metrics.run_id])

@@ -1,4 +1,4 @@
-"""Families of settings: by the option that a setting changes, by an axis, by name; and claims that they let nothing show."""
+"""Families of settings: by changed option, by axis, by name; and claims that no runs can decide."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_a_claim_that_no_run_can_decide_is_refused_beforehand(file, more, what):
 
 def test_predictions_need_seven_settings_and_gains_need_them_within_tasks(file):
     claim = "{id: it, check: foretells, conditions: filter.value, metrics: {r: probe/retrieval_acc}, at: 8}"
-    with pytest.raises(SpecError, match="6 settings have a smallest p of .031, and .025 is needed"):
+    with pytest.raises(SpecError, match=r"6 settings have a smallest p of \.031, and .025 is needed"):
         check_entries(load_experiment(file(PLAIN, claim)))
     check_entries(load_experiment(file(PLAIN.replace("0.4,", "0.3, 0.4,"), claim, "seven")))
 
