@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import permutations, product
-from math import factorial, prod
+from itertools import combinations, permutations, product
+from math import comb, factorial, prod
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -106,6 +106,7 @@ def column_orders(products: NDArray[np.float64], seed: int = 0) -> NDArray[np.fl
 
 MIN_SETTINGS = 6  # five have only 120 orders, and intervals that exclude nothing
 RESAMPLED = 2_000
+SPLITS = 70  # most halves of units that `apart` averages over: all of up to eight units
 LARGEST = 0.99  # bound of a correlation before arctanh, which is infinite at 1
 ROUNDING = 1e-9  # statistics that differ by less are equal
 Array = NDArray[np.float64]
@@ -164,9 +165,9 @@ def apart(
 ) -> Correlation | None:
     """Correlate x and y over settings such that the two never come from the same run.
 
-    The units are builds, each with its mean over seeds; with one build, they are seeds. For each unit, x of the unit is
-    correlated with the mean of y over the other units, and the mean of x over the others with y of the unit. The result
-    is the mean of these correlations.
+    The units are builds, each with its mean over seeds; with one build, they are seeds. Units are split into halves in
+    every way (nearly equal ones of an odd number). The mean of x over one half is correlated with the mean of y over
+    the other. The result is the mean of these correlations over all splits; of more than eight units, over drawn ones.
 
     The p-value compares this mean with single ones under permutation of the settings of y. A permuted mean is no
     reference: its parts are less alike than those of the observed one where a run's noise moves both measures. The mean
@@ -193,16 +194,27 @@ def apart(
         return None
     given = None if covariates is None else _enough(covariates)
     units = [np.nanmean(side, axis=2) if builds > 1 else side[:, 0] for side in (first, second)]
-    alone, others = zip(*((each, _mean_of_others(each)) for each in units), strict=True)
-    both = units[0].shape[1] > 2  # of two units, the others of one are the other one
-    x_parts = np.hstack([alone[0], others[0]]) if both else alone[0]
-    y_parts = np.hstack([others[1], alone[1]]) if both else others[1]
+    halves = _halves(units[0].shape[1], seed)
+    x_parts, y_parts = units[0] @ halves, units[1] @ _others(halves)
     return _over_settings(_settled(x_parts, first), _settled(y_parts, second), families, given, builds, seed, True)
 
 
-def _mean_of_others(values: Array) -> Array:
-    """Return, for each column of [setting, unit], the mean of all other columns."""
-    return np.stack([np.delete(values, unit, axis=1).mean(axis=1) for unit in range(values.shape[1])], axis=1)
+def _halves(units: int, seed: int) -> Array:
+    """Return weights [unit, split] that give the mean over one half of the units. Each half and its rest occur."""
+    places = range(units)
+    if comb(units, units // 2) <= SPLITS:
+        chosen = [half for size in {units // 2, (units + 1) // 2} for half in combinations(places, size)]
+    else:
+        random = np.random.default_rng([seed, units])
+        drawn = [random.permutation(units) for _ in range(SPLITS // 2)]
+        chosen = [tuple(half) for order in drawn for half in (order[: units // 2], order[units // 2 :])]
+    return np.array([[(place in half) / len(half) for place in places] for half in chosen]).T
+
+
+def _others(halves: Array) -> Array:
+    """Return the weights of the units that are not in each half."""
+    outside = halves == 0
+    return np.asarray(outside / outside.sum(axis=0), np.float64)
 
 
 def partial(x: ArrayLike, y: ArrayLike, covariates: ArrayLike, seed: int = 0) -> Correlation:

@@ -213,10 +213,10 @@ def slow_apart(x, y, families):
         return sum(v * w for v, w in zip(a, b, strict=True)) / scale if scale > 1e-9 else 0.0
 
     sides = []
-    for unit in range(count):
-        rest = [other for other in range(count) if other != unit]
-        sides.append((centred(units[0][:, unit]), centred(units[1][:, rest].mean(axis=1))))
-        sides.append((centred(units[0][:, rest].mean(axis=1)), centred(units[1][:, unit])))
+    for taken in itertools.product([True, False], repeat=count):
+        half, rest = ([unit for unit in range(count) if taken[unit] is side] for side in (True, False))
+        if abs(len(half) - len(rest)) <= 1:
+            sides.append((centred(units[0][:, half].mean(axis=1)), centred(units[1][:, rest].mean(axis=1))))
     observed = np.mean([correlation(a, b) for a, b in sides])
     reached, orders_seen = 0.0, 0
     for order in itertools.permutations(places):
@@ -229,7 +229,7 @@ def slow_apart(x, y, families):
 
 
 @pytest.mark.parametrize("families", FAMILIES[:2])
-@pytest.mark.parametrize("shape", [(7, 2, 3), (7, 3, 2), (7, 1, 4)])
+@pytest.mark.parametrize("shape", [(7, 2, 3), (7, 3, 2), (7, 1, 4), (7, 1, 5)])
 def test_the_deciding_test_is_that_of_plain_loops(shape, families):
     for seed in range(4):
         x, y = np.random.default_rng(seed).integers(0, 5, (2, *shape)).astype(float)  # with ties
@@ -311,3 +311,11 @@ def test_orders_within_families():
     assert (np.sort(many[:, :9]) == np.arange(9)).all() and (np.sort(many[:, 9:]) == np.arange(9, 17)).all()
     firsts = np.bincount(many[:, 0], minlength=9) / len(many)
     assert abs(firsts - 1 / 9).max() < 0.02
+
+
+def test_many_seeds_are_split_at_random():
+    x, y = np.random.default_rng(13).standard_normal((2, 9, 1, 12)) + np.arange(9.0)[:, None, None]
+    halves = correlation._halves(12, 0)
+    assert halves.shape == (12, correlation.SPLITS) and np.allclose(halves.sum(axis=0), 1)
+    assert (np.count_nonzero(halves, axis=0) == 6).all() and len({tuple(half) for half in halves.T}) > 60
+    assert apart(x, y).rho > 0.9 and apart(x, y).above < 0.001

@@ -206,6 +206,7 @@ def test_signals_that_fall_together_have_no_order(simulated, kind):
 def test_nothing_is_foretold_where_nothing_is_planted(simulated, monkeypatch):
     part = simulated["foretelling"]
     monkeypatch.setattr(leads, "ORDERS", 200)
+    monkeypatch.setattr(correlation, "RESAMPLED", 10)  # intervals are not asked for
     for kind in ("unrelated", "copy", "builds", "collapse", "families"):
         assert part.share(kind, 100) <= most(0.025, 100), kind
     assert part.share("uneven", 100) <= most(0.05, 100)  # by permutation alone it is .14
