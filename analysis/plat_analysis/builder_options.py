@@ -37,7 +37,8 @@ def takes(
 
     options  a dataclass. The arguments named like its fields make one instance, the function's second argument; the
              function gets the rest by name. A field without a default is required. The class's method
-             `beforehand(results)` is the default of `before`
+             `beforehand(results)` is the default of `before`. Its method `foreseen(results)`, if any, returns lines
+             on what runs can show at best, which `plat plan` prints
     before   refuses impossible arguments before anything is trained: called with the wanted runs (`Results.planned`)
              and the arguments of the entry; raises SpecError
     reads    argument -> function that reads it, and raises SpecError if it cannot; called before anything is trained
@@ -59,8 +60,14 @@ def takes(
             given |= own_axes(results.experiment, parameters, given)
             before(results, **given) if before else chosen(given)[0].beforehand(results)
 
+        def foreseen(results: Results, **given: Any) -> list[str]:
+            given |= own_axes(results.experiment, parameters, given)
+            return list(chosen(given)[0].foreseen(results))
+
         if before is not None or hasattr(options, "beforehand"):
             call.beforehand = beforehand  # type: ignore[attr-defined]
+        if hasattr(options, "foreseen"):
+            call.foreseen = foreseen  # type: ignore[attr-defined]
         call.reads = reads or {}  # type: ignore[attr-defined]
         call.by_looks = by_looks  # type: ignore[attr-defined]
         signature = inspect.signature(function)

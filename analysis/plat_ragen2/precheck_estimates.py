@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from plat.errors import SpecError
 from plat_analysis.contrasts.cell import Cell, Contrast, Term, change, in_all
 from plat_analysis.contrasts.comparison import Compared
+from plat_analysis.contrasts.families import Family, families_by_axes
 from plat_analysis.data.results import Results, spell
 from plat_analysis.facets import AxisNames, Facets, Layout, two_conditions
 from plat_analysis.quantities.quantity import Quantity
@@ -32,6 +33,8 @@ class Gaining:
     settings   axes whose values together are the settings
     outcome    what the treatment changes (see `plat_analysis.quantities.metric`)
     pair       the axis with `baseline` and `treatment`
+    within     axes or config keys: starts are permuted among those with the same values only, and compared with their
+               mean. Default: the task, where runs have one; [] permutes all
     """
 
     settings: AxisNames
@@ -39,6 +42,19 @@ class Gaining:
     pair: str = "filter"
     baseline: Any = "none"
     treatment: Any = "top_p"
+    within: AxisNames = None
+
+    def families(self, sides: Compared) -> dict[str, Family]:
+        """Return setting -> its family. Raises SpecError as `families_by_axes`."""
+        runs = {
+            row: [run for side in sides.cells[row, ""].sides.values() for run in side.runs.values()]
+            for row in sides.rows
+        }
+        within = self.within
+        if within is None:
+            first = next(iter(runs.values()))[0]
+            within = "task" if "task" in first.axes or "task" in first.run.config else ()
+        return dict(zip(runs, families_by_axes(list(runs.values()), within), strict=True))
 
     def sides(self, results: Results) -> Compared:
         """Return the settings laid out. Raises SpecError if they are too few, lack a side, or are not paired."""
@@ -58,17 +74,22 @@ class Gaining:
         return Compared(facets, *names, builds="fixed")
 
     def beforehand(self, results: Results) -> None:
-        """Raise SpecError where the settings are too few or not paired."""
-        self.sides(results)
+        """Raise SpecError where the settings are too few or not paired, or `within` does not group them."""
+        self.families(self.sides(results))
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Hold the mean signals and gain of a setting over runs, and its values run by run if no run lacks any."""
+    """Hold the mean signals and gain of a setting over runs, and its values run by run if no run lacks any.
+
+    values  [signals then gain, run]
+    family  the settings among which it is permuted
+    """
 
     signals: Mapping[str, Estimate]
     gain: Estimate
-    values: Array | None  # [signals then gain, run]
+    values: Array | None
+    family: Family = frozenset()
 
     @property
     def judged(self) -> bool:
@@ -76,7 +97,9 @@ class Setting:
         return self.values is not None and self.values.shape[1] >= MIN_JUDGED
 
 
-def measured(sides: Compared, signals: Mapping[str, Quantity], outcome: Quantity) -> dict[str, Setting]:
+def measured(
+    sides: Compared, signals: Mapping[str, Quantity], outcome: Quantity, families: Mapping[str, Family]
+) -> dict[str, Setting]:
     """Return setting -> its signals, measured on the runs with the baseline, and the treatment's gain."""
     contrasts = {name: Contrast(Term(sides.baseline, signal)) for name, signal in signals.items()}
     gain = change(outcome, sides.baseline, sides.treatment)
@@ -84,7 +107,8 @@ def measured(sides: Compared, signals: Mapping[str, Quantity], outcome: Quantity
     for row in sides.rows:
         cell = sides.cells[row, ""]
         levels = {name: cell.estimate(contrast) for name, contrast in contrasts.items()}
-        found[row] = Setting(levels, cell.estimate(gain), _by_run(cell, [*contrasts.values(), gain]))
+        values = _by_run(cell, [*contrasts.values(), gain])
+        found[row] = Setting(levels, cell.estimate(gain), values, families[row])
     return found
 
 
@@ -98,22 +122,33 @@ def _by_run(cell: Cell, contrasts: list[Contrast]) -> Array | None:
     return np.array([[column[replicate] for replicate in common] for column in columns])
 
 
-def arrays(settings: Mapping[str, Setting]) -> Array | None:
-    """Return an array [value, start, 1, run] for `statistics.correlation`; the values are the signals, then the gain.
+class Starts(NamedTuple):
+    """Hold the starts of some settings: what each measured, and the family of each.
 
-    Settings whose first signal is equal in every run (same base model and task) make one start, which has the means of
-    their values. A start with fewer runs is filled up with NaN. The axis of length 1 is that of builds.
-    Return None if a setting may not be judged, or there are fewer than MIN_SETTINGS starts.
+    values  [value, start, 1, run] for `statistics.correlation`: the signals, then the gain. The axis of length 1 is
+            that of builds; a start with fewer runs is filled up with NaN
+    """
+
+    values: Array
+    families: tuple[Family, ...]
+
+
+def starts(settings: Mapping[str, Setting]) -> Starts | None:
+    """Return the starts of settings: settings of one family whose first signal is equal in every run are one start.
+
+    They share base model and task. A start has the means of their values. Return None if a setting may not be judged,
+    or there are fewer than MIN_SETTINGS starts.
     """
     if not all(setting.judged for setting in settings.values()):
         return None
-    starts: dict[tuple[float, ...], list[Array]] = {}
+    groups: dict[tuple[Family, tuple[float, ...]], list[Array]] = {}
     for setting in settings.values():
         if setting.values is not None:
-            starts.setdefault(tuple(np.round(setting.values[0], 9)), []).append(setting.values)
-    if len(starts) < MIN_SETTINGS:
+            key = setting.family, tuple(np.round(setting.values[0], 9))
+            groups.setdefault(key, []).append(setting.values)
+    if len(groups) < MIN_SETTINGS:
         return None
-    blocks = [np.mean(group, axis=0) for group in starts.values()]
+    blocks = [np.mean(group, axis=0) for group in groups.values()]
     most = max(block.shape[1] for block in blocks)
     padded = [np.pad(block, ((0, 0), (0, most - block.shape[1])), constant_values=np.nan) for block in blocks]
-    return np.stack(padded, axis=1)[:, :, None, :]
+    return Starts(np.stack(padded, axis=1)[:, :, None, :], tuple(family for family, _ in groups))

@@ -16,15 +16,22 @@ from numpy.typing import ArrayLike, NDArray
 from plat.errors import SpecError
 from plat_analysis.artifact import number, p_value
 from plat_analysis.builder_options import takes
-from plat_analysis.claims.decided import RowTests
+from plat_analysis.claims.decided import LEVEL, RowTests
 from plat_analysis.claims.engine import Verdict
 from plat_analysis.claims.evidence import ChosenRows, of_tests, over_settings, without_numbers
-from plat_analysis.contrasts.setting_correlations import Foretelling, Settings, check_steps
+from plat_analysis.contrasts.families import Family, sizes
+from plat_analysis.contrasts.setting_correlations import (
+    Foretelling,
+    Settings,
+    can_reach,
+    check_decidable,
+    check_steps,
+)
 from plat_analysis.data.results import Results, RunView
 from plat_analysis.quantities.metric import quantity
 from plat_analysis.statistics.correlation import MIN_SETTINGS, between
 from plat_analysis.statistics.intervals import MIN_JUDGED, Estimate, clopper_pearson
-from plat_ragen2.precheck_estimates import Gaining, arrays, measured
+from plat_ragen2.precheck_estimates import Gaining, measured, starts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,23 +39,34 @@ class ForetellsOptions(Foretelling):
     """Hold the options of a prediction at one iteration.
 
     at          the iteration: metrics count as last measured by then
+    looks       how often the claim will be judged while runs are added; the error is divided among these looks
     """
 
     at: int
+    looks: int = 1
 
     def beforehand(self, results: Results) -> None:
-        """Raise SpecError where there are too few settings, no metric, or no iteration."""
+        """Raise SpecError for too few settings, no metric or no iteration, or if no test can show the claim."""
         check_steps("at", self.at)
-        self.settings(results)
+        for row, settings in self.settings(results).items():
+            check_decidable(settings.families, LEVEL / self.looks, row, least_flips(settings))
+
+    def foreseen(self, results: Results) -> list[str]:
+        """Return, for each row, its settings and the smallest p-value that they allow."""
+        of_rows, level = self.settings(results).items(), LEVEL / self.looks
+        return [can_reach(row, own.families, level, least_flips(own)) for row, own in of_rows]
+
+
+def least_flips(settings: Settings) -> float:
+    """Return the smallest p-value of the sign flips of `foretell`: all settings agree."""
+    return float(2 ** (1 - len(settings.names)))
 
 
 @takes(ForetellsOptions)
-def foretells(results: Results, asked: ForetellsOptions, *, looks: int = 1) -> Verdict:
+def foretells(results: Results, asked: ForetellsOptions) -> Verdict:
     """Each metric improves the prediction of a setting's outcome from the other settings.
 
     The setting is left out, and its outcome predicted twice: from what is known, and from that and the metric.
-
-    looks       how often the claim will be judged while runs are added; the error is divided among these looks
     """
 
     def test(name: str, settings: Settings, metric: str) -> RowTests:
@@ -64,13 +82,13 @@ def foretells(results: Results, asked: ForetellsOptions, *, looks: int = 1) -> V
         )
         return RowTests(found.p, 1.0, line)
 
-    return over_settings(asked.settings(results), asked.metrics, test, looks)
+    return over_settings(asked.settings(results), asked.metrics, test, asked.looks)
 
 
 # Check that a signal before training correlates with the filter's gain, over settings (Table 8).
 #
-# The test is Spearman's correlation by permutation of starts (`statistics.correlation`): settings that share a base
-# model and a task have the same signal and are one start. All named signals share the error (Holm).
+# The test is Spearman's correlation by permutation of starts within tasks (`statistics.correlation`): settings that
+# share a base model and a task have the same signal and are one start. All named signals share the error (Holm).
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,44 +97,57 @@ class GainOptions(Gaining):
 
     signals   name -> the measure of the runs with the baseline, e.g. {metric: rollout/rv_std_over_mean, at: 1}
     sign      positive or negative
+    looks     how often the claim will be judged while runs are added; the error is divided among these looks
     """
 
     signals: Mapping[str, Any]
     sign: Literal["positive", "negative"] = "positive"
+    looks: int = 1
 
     def beforehand(self, results: Results) -> None:
-        """Raise SpecError where no signal is named, or the settings are too few or not paired."""
+        """Raise SpecError as `Gaining`, where no signal is named, or where no permutation test can show the claim."""
         if not self.signals:
             raise SpecError("signals: none is named", fix="write {NAME: MEASURE}")
         super().beforehand(results)
+        check_decidable(self._families(results), LEVEL / self.looks, "")
+
+    def foreseen(self, results: Results) -> list[str]:
+        """Return the settings and the smallest p-value that they allow if each is a start of its own."""
+        return [can_reach("", self._families(results), LEVEL / self.looks)]
+
+    def _families(self, results: Results) -> list[Family]:
+        return list(self.families(self.sides(results)).values())
 
 
 @takes(GainOptions)
-def foretells_gain(results: Results, asked: GainOptions, *, looks: int = 1) -> Verdict:
-    """Settings that start with more of each signal gain more from the treatment.
-
-    looks     how often the claim will be judged while runs are added; the error is divided among these looks
-    """
+def foretells_gain(results: Results, asked: GainOptions) -> Verdict:
+    """Settings that start with more of each signal gain more from the treatment than others of their task."""
     sides, signals = asked.sides(results), asked.signals
-    found = measured(sides, {name: quantity(signal) for name, signal in signals.items()}, quantity(asked.outcome))
-    values = arrays(found)
+    measures = {name: quantity(signal) for name, signal in signals.items()}
+    found = measured(sides, measures, quantity(asked.outcome), asked.families(sides))
+    kept = starts(found)
     tested = {}
     for index, name in enumerate(signals):
-        if values is None:
+        if kept is None:
             enough = sum(setting.judged for setting in found.values())
             few = (
                 f"{enough} of {len(found)} settings have all of their runs; {MIN_SETTINGS} different starts are needed"
             )
             tested[name] = RowTests(None, None, f"{name} ({few})")
             continue
-        rank = between(values[index], values[-1])
+        rank = between(kept.values[index], kept.values[-1], families=kept.families)
         p, opposite = (rank.above, rank.below) if asked.sign == "positive" else (rank.below, rank.above)
         bounds = f"[{number(rank.low, 2, True)}, {number(rank.high, 2, True)}]"
-        line = f"{name}: {number(rank.rho, 2, True)} {bounds} over {rank.settings} starts, p {p_value(p)} (permutation)"
+        several = len(set(kept.families)) > 1
+        alike = f"; {number(between(kept.values[index], kept.values[-1]).rho, 2, True)} over all starts alike"
+        line = (
+            f"{name}: {number(rank.rho, 2, True)} {bounds} over {sizes(kept.families, 'starts')}, p {p_value(p)} "
+            f"(permutation{' within families' if several else ''}){alike if several else ''}"
+        )
         tested[name] = RowTests(p, opposite, line)
     ids = (run for setting in found.values() for run in setting.gain.run_ids)
     remark = f"{len(found)} settings; those with one base model and task are one start"
-    return without_numbers(tested, looks, ids, remark)
+    return without_numbers(tested, asked.looks, ids, remark)
 
 
 # Find the change point of a falling curve: the best fit of two means from the curve's peak on (Hinkley 1970).

@@ -7,13 +7,18 @@
 - `builds`: builds differ in measure and outcome, settings do not;
 - `collapse`: half of the settings collapse in the outcome, and half of them in the measure;
 - `uneven`: also unrelated, but some settings vary five times as much as others in all three (somewhat above .025);
+- `families`: three families of 6 settings differ in measure and outcome, independently, and are named;
 - `planted`: the measure contains part of the setting's own level.
 
 `foretells_gain`: 24 starts of one to three settings each, 10 runs; settings of one start share the signal.
 
 - `no gain`: settings gain at random, and those of one start alike;
 - `few runs`: the same with 5 runs in half of the starts;
-- `gain`: the gain follows the signal.
+- `tasks 1`, `tasks 2`: starts lie in 4 tasks, which differ in signal and gain, independently, by 1 or 2 times the
+  spread of starts; starts are permuted within tasks;
+- `all alike`: `tasks 2` with all starts permuted, which promises nothing and which plat does not do;
+- `gain`: the gain follows the signal;
+- `gain in tasks`: the same in 4 tasks that differ by 2, permuted within tasks.
 
 `foretells` uses 400 orders here instead of 2,000, for speed: its level is then one of 10 in 400.
 """
@@ -28,13 +33,16 @@ from numpy.typing import NDArray
 from plat_analysis.statistics import leads
 from plat_analysis.statistics.correlation import between
 from plat_analysis.statistics.intervals import Estimate
-from plat_ragen2.precheck_estimates import Setting, arrays
+from plat_ragen2.precheck_estimates import Setting, starts
 
 SETTINGS, BUILDS, SEEDS, STARTS, RUNS = 18, 2, 5, 24, 10
 LEVEL = 0.025
-KINDS = ("unrelated", "copy", "builds", "collapse", "uneven", "planted")
-GAINS = ("no gain", "few runs", "gain")
-FOUND = ("planted", "gain")
+KINDS = ("unrelated", "copy", "builds", "collapse", "uneven", "planted", "families")
+GAINS = ("no gain", "few runs", "gain", "tasks 1", "tasks 2", "all alike", "gain in tasks")
+TASKS = {"tasks 1": 1.0, "tasks 2": 2.0, "all alike": 2.0, "gain in tasks": 2.0}  # spread of tasks
+FOUND = ("planted", "gain", "gain in tasks")
+REMARKS = dict.fromkeys(FOUND, "   planted") | {"all alike": "   nothing promised"}
+FAMILIES = np.repeat(np.arange(3), SETTINGS // 3)
 Runs = NDArray[np.float64]  # [setting, build, seed]
 
 
@@ -56,6 +64,9 @@ def draw(random: np.random.Generator, kind: str) -> tuple[Runs, Runs, Runs]:
     elif kind == "collapse":
         measure = 10.0 * (levels[1] > 0) + noise[1]
         outcome = known + 10.0 * (levels[2] > 0) + noise[2]
+    elif kind == "families":
+        apart = 2 * random.standard_normal((2, 3))[:, FAMILIES][..., None, None]
+        measure, outcome = measure + apart[0], outcome + apart[1]
     elif kind == "planted":
         measure = levels[2] + 0.5 * noise[1]
     return measure, known, outcome
@@ -64,22 +75,27 @@ def draw(random: np.random.Generator, kind: str) -> tuple[Runs, Runs, Runs]:
 def settings(random: np.random.Generator, kind: str) -> dict[str, Setting]:
     """Return settings with their signal and gain for each run; settings of one start have the same signal."""
     found = {}
+    of_tasks = TASKS.get(kind, 0.0) * random.standard_normal((2, 4))
     for start in range(STARTS):
+        task = start % 4
         runs = RUNS // 2 if kind == "few runs" and start % 2 else RUNS
-        signal = random.standard_normal() + 0.3 * random.standard_normal(runs)
-        shared = random.standard_normal() + (2 * signal.mean() if kind == "gain" else 0.0)
+        own = random.standard_normal() + 0.3 * random.standard_normal(runs)
+        signal = own + of_tasks[0, task]
+        shared = random.standard_normal() + of_tasks[1, task] + (2 * own.mean() if kind in FOUND else 0.0)
         for number in range(1 + start % 3):
             gain = shared + 0.5 * random.standard_normal() + random.standard_normal(runs)
             values = np.array([signal, gain])
-            found[f"{start} {number}"] = Setting({}, Estimate(), values)
+            family = frozenset({str(task) if kind in TASKS else ""})
+            found[f"{start} {number}"] = Setting({}, Estimate(), values, family)
     return found
 
 
 def p_value(random: np.random.Generator, kind: str) -> float:
     """Return the p-value of the claim that the measure adds to the known one, or that gains follow the signal."""
     if kind in GAINS:
-        return between(*arrays(settings(random, kind))[:2]).above
-    return leads.foretell(*draw(random, kind)).p
+        values, families = starts(settings(random, kind))
+        return between(*values, families=None if kind == "all alike" else families).above
+    return leads.foretell(*draw(random, kind), families=FAMILIES if kind == "families" else None).p
 
 
 def share(kind: str, claims: int) -> float:
@@ -91,7 +107,7 @@ def share(kind: str, claims: int) -> float:
 def lines(claims: int) -> Iterator[str]:
     leads.ORDERS = 400
     yield "claims that something is foretold; promised: at most .025 are shown where nothing is planted"
-    yield "check            kind         shown"
+    yield "check            kind            shown"
     for check, kinds in (("foretells", KINDS), ("foretells_gain", GAINS)):
         for kind in kinds:
-            yield f"{check:16} {kind:10} {share(kind, claims):8.3f}{'   planted' if kind in FOUND else ''}"
+            yield f"{check:16} {kind:13} {share(kind, claims):8.3f}{REMARKS.get(kind, '')}"

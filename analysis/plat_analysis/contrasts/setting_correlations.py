@@ -11,9 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plat.errors import SpecError
-from plat.suggest import suggest
 from plat.words.metric_names import SUCCESS
+from plat_analysis.artifact import p_value
 from plat_analysis.contrasts.cell import Side
+from plat_analysis.contrasts.families import (
+    Family,
+    Within,
+    families_by_axes,
+    families_by_change,
+    families_by_name,
+    sizes,
+)
 from plat_analysis.data.results import Results, spell
 from plat_analysis.facets import AxisNames, Facets, Layout, Runs
 from plat_analysis.quantities.metric import quantity
@@ -21,11 +29,12 @@ from plat_analysis.quantities.quantity import Quantity
 from plat_analysis.statistics.correlation import (
     MIN_SETTINGS,
     Correlation,
+    apart,
     between,
-    other_builds,
     over_runs,
     partial,
     rank,
+    smallest_p,
     within,
 )
 from plat_analysis.statistics.intervals import MIN_JUDGED
@@ -64,10 +73,11 @@ class Pair:
 
 @dataclass(frozen=True)
 class Settings:
-    """Hold the settings of one row: the names of each (several if they are the same runs), and its runs."""
+    """Hold the settings of one row: the names of each (several if they are the same runs), its runs and its family."""
 
     names: tuple[tuple[str, ...], ...]
     sides: tuple[Side, ...]
+    families: tuple[Family, ...]
 
     @property
     def run_ids(self) -> tuple[str, ...]:
@@ -105,25 +115,29 @@ class OverSettings:
     conditions  the axis, or list of axes, whose values are the settings
     outcome     the measure of a run that is predicted or correlated (see `plat_analysis.quantities.metric`)
     rows        axes that make the rows (default: one row)
+    within      the families within which the test permutes settings: an axis or config key (or a list of these) whose
+                values they are, or family -> its settings; [] is one family of all. Default: settings that change the
+                same options of the base setting are a family
     """
 
     conditions: str | Sequence[str]
     outcome: Any = "final"
     rows: AxisNames = None
+    within: Within = None
 
     def settings(self, results: Results) -> dict[str, Settings]:
         """Return row -> its settings; conditions with the same runs are one setting.
 
         Raises SpecError if settings are fewer than `MIN_SETTINGS`, differ in seeds or builds, or share only some of
-        their runs, or if builds have different numbers of seeds.
+        their runs, if builds have different numbers of seeds, or if `within` does not group these settings.
         """
         facets = Facets(results, Layout.of(rows=self.rows, conditions=self.conditions))
         for other in facets.conditions[1:]:
             facets.check_pairs(facets.conditions[0], other)
-        return {row: _of_row(facets, row) for row in facets.rows}
+        return {row: _of_row(facets, row, self.within) for row in facets.rows}
 
 
-def _of_row(facets: Facets, row: str) -> Settings:
+def _of_row(facets: Facets, row: str, within: Within) -> Settings:
     same: dict[frozenset[str], list[str]] = {}
     runs: dict[frozenset[str], Runs] = {}
     for name in facets.conditions:
@@ -147,7 +161,43 @@ def _of_row(facets: Facets, row: str) -> Settings:
     counts = Counter(replicate.build for replicate in next(iter(runs.values())))
     if len(set(counts.values())) > 1:
         raise SpecError(f"builds have different numbers of seeds{where}", fix="give every build the same number")
-    return Settings(tuple(map(tuple, same.values())), tuple(Side(facets.results, runs[key]) for key in same))
+    names = tuple(map(tuple, same.values()))
+    sides = tuple(Side(facets.results, runs[key]) for key in same)
+    if isinstance(within, Mapping):
+        return Settings(names, sides, families_by_name(names, within, "within"))
+    if within is not None:
+        return Settings(names, sides, families_by_axes([list(side.runs.values()) for side in sides], within))
+    positions = [[next(iter(facets.runs(row, "", name).values())) for name in own] for own in names]
+    changes = facets.results.experiment.changes
+    return Settings(names, sides, families_by_change(positions, changes, facets.layout.conditions))
+
+
+def can_reach(row: str, families: Sequence[Family], level: float, at_least: float = 0.0) -> str:
+    """Return `ppo: 18 settings in 4 families (7, 5, 5, 1); smallest p below .0001, needed .025`.
+
+    at_least  the smallest p-value that another test of the same claim allows
+    """
+    least = p_value(max(smallest_p(families), at_least))
+    return f"{f'{row}: ' if row else ''}{sizes(families)}; smallest p {least}, needed {p_value(level)}"
+
+
+def check_decidable(families: Sequence[Family], level: float, where: str, at_least: float = 0.0) -> None:
+    """Refuse families in which no permutation test can reach a level.
+
+    Args:
+        families: the family of each setting.
+        level: the largest p-value that shows something.
+        where: the row, for the message; "" for the only one.
+        at_least: the smallest p-value that another test of the same claim allows.
+
+    Raises:
+        SpecError: the smallest p-value that these families allow is above the level.
+    """
+    least = max(smallest_p(families), at_least)
+    if least > level:
+        what = f"no run can decide this: {sizes(families)}{f' ({where})' if where else ''} have a smallest p of "
+        what += f"{p_value(least)}, and {p_value(level)} is needed"
+        raise SpecError(what, fix="add settings to the families, or name larger families under `within`")
 
 
 def covariates(settings: Settings, strength: Strength) -> Array:
@@ -156,15 +206,8 @@ def covariates(settings: Settings, strength: Strength) -> Array:
     Settings outside a family get 0 in both, so each family has its own slope. Raises SpecError if a setting is in no
     family, `strength` names an unknown setting, or there are too few settings for that many covariates.
     """
-    known = [name for names in settings.names for name in names]
+    families_by_name(settings.names, strength, "strength")
     spelt = {family: [spell(value) for value in order] for family, order in strength.items()}
-    for family, order in spelt.items():
-        for name in order:
-            if name not in known:
-                raise SpecError(f"strength: {family!r} names {name!r}", fix=suggest(name, known, "settings"))
-    for names in settings.names:
-        if not any(name in order for name in names for order in spelt.values()):
-            raise SpecError(f"strength: the setting {names[0]!r} is in no family", fix="add it to one of them")
     columns = []
     for order in spelt.values():
         ranks = [next((order.index(name) for name in names if name in order), None) for names in settings.names]
@@ -198,6 +241,12 @@ class Correlating(OverSettings):
         """Return the covariates of strength [setting, covariate]; None without `strength`."""
         return covariates(settings, self.strength) if self.strength else None
 
+    def families(self, settings: Settings) -> tuple[Family, ...]:
+        """Return the family of each setting: that of `within`, else of `strength`, else of the options it changes."""
+        if self.strength and self.within is None:
+            return families_by_name(settings.names, self.strength, "strength")
+        return settings.families
+
     def beforehand(self, results: Results) -> None:
         """Check the options before anything is computed.
 
@@ -216,7 +265,8 @@ class Correlating(OverSettings):
 class Shown:
     """Hold the correlation of a measure in a panel, or why there is none.
 
-    apart   the correlation of the measure in one build with the outcome in the other builds, whose runs are others
+    apart   the correlation of measure and outcome of different runs (see `statistics.correlation.apart`), whose p-value
+            decides; None within a setting
     pooled  the correlation over all runs as if each were independent, for comparison alone
     p       two-sided, corrected over the whole figure (Holm); None where it may not be judged
     """
@@ -236,7 +286,9 @@ class Shown:
         return 1 if self.found.rho > 0 else -1
 
 
-def shown_correlation(pair: Pair, settings: Settings, across: str, given: Any) -> Shown:
+def shown_correlation(
+    pair: Pair, settings: Settings, across: str, given: Any = None, families: Sequence[Family] | None = None
+) -> Shown:
     """Return the correlation of a pair, with a `p` that is not corrected yet.
 
     WITHIN leaves out a setting that lacks any run. BETWEEN and GIVEN leave it out only if one of its builds has no run.
@@ -246,8 +298,9 @@ def shown_correlation(pair: Pair, settings: Settings, across: str, given: Any) -
     covariates (GIVEN), or if a build has one seed (WITHIN). `p` is None then, and also if any run is missing or a
     setting has fewer than MIN_JUDGED runs.
 
-    across  BETWEEN, GIVEN or WITHIN
-    given   the covariates of `Correlating.given`; used by GIVEN only
+    across    BETWEEN, GIVEN or WITHIN
+    given     the covariates of `Correlating.given`; used by GIVEN only
+    families  the family of each setting, of which the p-value of BETWEEN and GIVEN takes account
     """
     missing = np.isnan(pair.x)
     lacking = np.any(missing, axis=(1, 2)) if across == WITHIN else np.any(np.all(missing, axis=2), axis=1)
@@ -257,19 +310,21 @@ def shown_correlation(pair: Pair, settings: Settings, across: str, given: Any) -
     if count < MIN_SETTINGS or few:
         reason = "one seed" if few else f"{count} of {len(pair.x)} settings"
         return Shown(None, pair, note="; ".join(filter(None, [reason, pair.note])))
+    own = None if families is None else [families[int(setting)] for setting in kept]
+    deciding: Correlation | None
     if across == WITHIN:
-        found = within(x, y)
+        found = deciding = within(x, y)
     elif across == GIVEN:
         try:
-            found = partial(x, y, given[kept])
+            found, deciding = partial(x, y, given[kept]), apart(x, y, own, given[kept])
         except ValueError as error:  # settings were left out
             return Shown(None, pair, note=f"{error}; {pair.note}")
     else:
-        found = between(x, y)
+        found, deciding = between(x, y), apart(x, y, own)
     # Runs may be missing because of their values.
-    judged = found.p if pair.complete and settings.replicates >= MIN_JUDGED else None
-    apart = other_builds(x, y) if across == BETWEEN else None
-    return Shown(found, pair, apart, over_runs(x, y) if across == BETWEEN else None, judged, pair.note)
+    judged = deciding.p if deciding and pair.complete and settings.replicates >= MIN_JUDGED else None
+    others = None if across == WITHIN else deciding
+    return Shown(found, pair, others, over_runs(x, y) if across == BETWEEN else None, judged, pair.note)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -296,7 +351,7 @@ class Foretelling(OverSettings):
         for pair in pairs:
             if not pair.complete:
                 return pair.note
-        return foretell(pairs[0].x, pairs[1].x, pairs[0].y)
+        return foretell(pairs[0].x, pairs[1].x, pairs[0].y, families=settings.families)
 
 
 def check_steps(name: str, steps: object, least: int = 0) -> None:

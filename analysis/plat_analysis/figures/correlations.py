@@ -42,11 +42,11 @@ def build(
     words = OUTCOMES.get(with_.name, label(with_.name))
     shown: dict[Key, Shown] = {}
     for row, settings in of_rows.items():
-        given = asked.given(settings)
+        given, families = asked.given(settings), asked.families(settings)
         for proxy, measure in asked.proxies.items():
             pair = settings.pair(quantity(measure), with_)
             for across in (BETWEEN, *([GIVEN] if asked.strength else []), WITHIN):
-                shown[row, across, proxy] = shown_correlation(pair, settings, across, given)
+                shown[row, across, proxy] = shown_correlation(pair, settings, across, given, families)
     p_values = holm([item.p for item in shown.values()])
     shown = {key: replace(item, p=p) for (key, item), p in zip(shown.items(), p_values, strict=True)}
     what = results.experiment.title if with_.name in OUTCOMES else f"{results.experiment.title}: with {words}"
@@ -80,14 +80,16 @@ def _record(key: Key, item: Shown, printed: PrintedTable) -> dict[str, Any]:
         "low": found and found.low,
         "high": found and found.high,
         "interval_over": "settings" if found else "",
-        "p": found and found.p,
+        "p": found and (apart or found).p,
         "p_corrected": item.p,
         "star": item.star,
         "settings": found.settings if found else None,
         "runs": len(item.pair.run_ids),
         "runs_wanted": item.pair.x.size,
-        "other_builds": apart and apart.rho,
-        "other_builds_p": apart and apart.p,
+        "different_runs": apart and apart.rho,
+        "different_runs_low": apart and apart.low,
+        "different_runs_high": apart and apart.high,
+        "same_runs_p": found and found.p,
         "over_runs": item.pooled,
         "paper": _published(printed, key),
         "run_ids": " ".join(item.pair.run_ids),
@@ -105,7 +107,7 @@ def _tooltip(key: Key, item: Shown) -> str:
     parts = [
         f"{place}: {number(found.rho, 2, True)}",
         f"95 % interval over settings [{number(found.low, 2, True)}, {number(found.high, 2, True)}]",
-        f"p {p_value(found.p)}{corrected}",
+        f"p {p_value((item.apart or found).p)}{corrected}",
         f"{found.settings} settings, {len(item.pair.run_ids)} runs",
         item.note,
         "runs " + " ".join(item.pair.run_ids),
@@ -122,9 +124,8 @@ def _caption(shown: Mapping[Key, Shown], printed: PrintedTable, outcome: str) ->
         f"Spearman's correlation with {outcome} over {settings} settings. Between settings: the correlation of means",
         "over seeds, in each build of the base model. Within a setting: the correlation of runs, after the means of",
         "their setting and of their seed are subtracted. 95 % intervals over settings.",
-        f"Dark: a permutation test shows that it is not zero; the error over all {judged} is controlled at 5 % (Holm)."
-        if judged
-        else "",
+        "Dark: it is shown that it is not zero, between settings within families of settings and with measure and",
+        f"outcome of different runs; the error over all {judged} is controlled at 5 % (Holm)." if judged else "",
         f"None is judged: this needs {MIN_JUDGED} runs in each setting, and no missing run." if not judged else "",
         "Hollow: published, over runs that the paper does not list."
         if any(_published(printed, key) is not None for key in shown)

@@ -46,6 +46,20 @@ def check_entries(experiment: Experiment) -> list[str]:
     return [*_checked(experiment, "report"), *check_claim_entries(experiment)]
 
 
+def foreseen(experiment: Experiment) -> dict[str, list[str]]:
+    """Return, for each claim whose check knows it, lines on what the runs can show at best: the smallest p-value.
+
+    The claims must have passed `check_claim_entries`. Those that overrides leave without runs are left out.
+    """
+    found = {}
+    for index, entry in enumerate(experiment.claims):
+        given = {name: value for name, value in entry.items() if name not in ("check", "id", "says")}
+        function = builders.find("plat.claims", str(entry["check"]), place(experiment, "claims", index))
+        if hasattr(function, "foreseen") and not why_left_out(experiment, "claims", index):
+            found[str(entry["id"])] = list(function.foreseen(Results.planned(experiment), **given))
+    return found
+
+
 def check_claim_entries(experiment: Experiment) -> list[str]:
     """Check the entries of `claims` as `check_entries` does. Raises SpecError for the first bad one."""
     return _checked(experiment, "claims")

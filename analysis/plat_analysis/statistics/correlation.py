@@ -1,17 +1,20 @@
 """Correlate two measures over settings that were each run with several builds and seeds (Spearman).
 
 Values are arrays [setting, build, seed]. Settings are the independent units, because runs of one setting are alike.
+`apart` decides claims: its two measures never come from the same run. `between` is their correlation in the same runs.
+Both may permute settings within families only, which are groups of settings that are alike for a known reason.
+
 Permutation p-values are exact for independent measures, not for dependent ones without correlation (DiCiccio and
 Romano 2017). Intervals are Student's t on Fisher's scale, with the standard error of a bootstrap of whole settings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import permutations
-from math import factorial
+from itertools import combinations, permutations, product
+from math import comb, factorial, prod
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,6 +41,49 @@ def orders(count: int, seed: int = 0) -> NDArray[np.int64]:
     return np.vstack([np.arange(count), drawn])
 
 
+Families = Sequence[Hashable]  # the family of each setting
+
+
+def orders_within(families: Families, seed: int = 0) -> NDArray[np.int64]:
+    """Return orders of items [order, item] that move an item within its family only; the first is 0, 1, 2, ...
+
+    They are all such orders if there are at most `DRAWN`, else the first and `DRAWN` random ones. Do not change the
+    array: calls may share it.
+    """
+    members = _members(families)
+    if len(members) == 1:
+        return orders(len(families), seed)
+    own = [np.array(places)[orders(len(places), seed + number)] for number, places in enumerate(members)]
+    if _count(members) <= DRAWN:
+        chosen = np.array(list(product(*(range(len(each)) for each in own)))).T
+    else:
+        random = np.random.default_rng([seed, len(families), len(members)])
+        chosen = np.array([random.integers(len(each), size=DRAWN + 1) for each in own])
+        chosen[:, 0] = 0
+    found = np.empty((chosen.shape[1], len(families)), np.int64)
+    for places, each, which in zip(members, own, chosen, strict=True):
+        found[:, places] = each[which]
+    return found
+
+
+def smallest_p(families: Families) -> float:
+    """Return the smallest p-value that a permutation test within these families can have."""
+    count = _count(_members(families))
+    return 1 / (count if count <= DRAWN else DRAWN + 1)
+
+
+def _members(families: Families) -> list[list[int]]:
+    """Return the places of each family's settings."""
+    found: dict[Hashable, list[int]] = {}
+    for place, family in enumerate(families):
+        found.setdefault(family, []).append(place)
+    return list(found.values())
+
+
+def _count(members: Sequence[Sequence[int]]) -> int:
+    return prod(factorial(len(places)) for places in members)
+
+
 def column_orders(products: NDArray[np.float64], seed: int = 0) -> NDArray[np.float64]:
     """Return the sums over group and i of products[group, i, order[i]], one for each choice of an order per group.
 
@@ -60,6 +106,7 @@ def column_orders(products: NDArray[np.float64], seed: int = 0) -> NDArray[np.fl
 
 MIN_SETTINGS = 6  # five have only 120 orders, and intervals that exclude nothing
 RESAMPLED = 2_000
+SPLITS = 70  # most halves of units that `apart` averages over: all of up to eight units
 LARGEST = 0.99  # bound of a correlation before arctanh, which is infinite at 1
 ROUNDING = 1e-9  # statistics that differ by less are equal
 Array = NDArray[np.float64]
@@ -95,27 +142,79 @@ class Correlation:
         return float(stdtr(self.freedom, distance / self.error))
 
 
-def between(x: ArrayLike, y: ArrayLike, seed: int = 0) -> Correlation:
+def between(x: ArrayLike, y: ArrayLike, seed: int = 0, families: Families | None = None) -> Correlation:
     """Correlate, in each build, the settings' means over seeds; return the mean over builds.
 
-    x, y  [setting, build, seed]; a run with NaN in one of them is left out of both. Seeds may differ by build
-    seed  of the drawn permutations and of the bootstrap
+    x, y      [setting, build, seed]; a run with NaN in one of them is left out of both. Seeds may differ by build
+    seed      of the drawn permutations and of the bootstrap
+    families  the family of each setting (default: all are of one): see `apart`
 
-    With few seeds the means hold noise that both measures of a run share; `other_builds` is free of it.
+    With few seeds the means hold noise that both measures of a run share; `apart` is free of it.
     Raises ValueError with fewer than `MIN_SETTINGS` settings, unequal shapes, or a setting without a run in some build.
     """
-    return _over_settings(x, y, np.eye, None, seed)
+    first, second = (_settled(np.nanmean(side, axis=2), side) for side in _checked(x, y))
+    return _over_settings(first, second, families, None, first.shape[1], seed)
 
 
-def other_builds(x: ArrayLike, y: ArrayLike, seed: int = 0) -> Correlation | None:
-    """Correlate x in each build with y in every other build, as `between` does and raises; None with one build.
+def apart(
+    x: ArrayLike,
+    y: ArrayLike,
+    families: Families | None = None,
+    covariates: ArrayLike | None = None,
+    seed: int = 0,
+) -> Correlation | None:
+    """Correlate x and y over settings such that the two never come from the same run.
 
-    Each build of x is tested alone, and the largest p-value counts: x of one build shares no run with y of the others,
-    but all builds together do.
+    The units are builds, each with its mean over seeds; with one build, they are seeds. Units are split into halves in
+    every way (nearly equal ones of an odd number). The mean of x over one half is correlated with the mean of y over
+    the other. The result is the mean of these correlations over all splits; of more than eight units, over drawn ones.
+
+    The p-value compares this mean with single ones under permutation of the settings of y. A permuted mean is no
+    reference: its parts are less alike than those of the observed one where a run's noise moves both measures. The mean
+    of parts varies no more than one of them, so the test is conservative where settings hardly differ.
+
+    Args:
+        x: the first measure [setting, build, seed]; a run with NaN in one of them is left out of both.
+        y: the second measure, with the shape of `x`.
+        families: the family of each setting (default: all are of one). Ranks are compared with the mean rank of the
+            family, and settings are permuted within it. A setting alone in its family is not moved and adds nothing
+            to the correlation.
+        covariates: [setting, covariate]; what they explain of the ranks is removed as in `partial`.
+        seed: of the drawn permutations and of the bootstrap.
+
+    Returns:
+        The correlation; None with one unit, or if one build has a missing run.
+
+    Raises:
+        ValueError: as `between` and `partial`.
     """
-    if np.shape(x)[1] < 2:
+    first, second = _checked(x, y)
+    builds = first.shape[1]
+    if builds == 1 and (first.shape[2] < 2 or np.isnan(first).any()):
         return None
-    return _over_settings(x, y, lambda builds: (1 - np.eye(builds)) / (builds - 1), None, seed)
+    given = None if covariates is None else _enough(covariates)
+    units = [np.nanmean(side, axis=2) if builds > 1 else side[:, 0] for side in (first, second)]
+    halves = _halves(units[0].shape[1], seed)
+    x_parts, y_parts = units[0] @ halves, units[1] @ _others(halves)
+    return _over_settings(_settled(x_parts, first), _settled(y_parts, second), families, given, builds, seed, True)
+
+
+def _halves(units: int, seed: int) -> Array:
+    """Return weights [unit, split] that give the mean over one half of the units. Each half and its rest occur."""
+    places = range(units)
+    if comb(units, units // 2) <= SPLITS:
+        chosen = [half for size in {units // 2, (units + 1) // 2} for half in combinations(places, size)]
+    else:
+        random = np.random.default_rng([seed, units])
+        drawn = [random.permutation(units) for _ in range(SPLITS // 2)]
+        chosen = [tuple(half) for order in drawn for half in (order[: units // 2], order[units // 2 :])]
+    return np.array([[(place in half) / len(half) for place in places] for half in chosen]).T
+
+
+def _others(halves: Array) -> Array:
+    """Return the weights of the units that are not in each half."""
+    outside = halves == 0
+    return np.asarray(outside / outside.sum(axis=0), np.float64)
 
 
 def partial(x: ArrayLike, y: ArrayLike, covariates: ArrayLike, seed: int = 0) -> Correlation:
@@ -127,10 +226,16 @@ def partial(x: ArrayLike, y: ArrayLike, covariates: ArrayLike, seed: int = 0) ->
     strongly. Intervals are too wide with many covariates.
     Raises ValueError as `between` does, or if settings minus `rank(covariates)` are fewer than `MIN_SETTINGS`.
     """
+    first, second = (_settled(np.nanmean(side, axis=2), side) for side in _checked(x, y))
+    return _over_settings(first, second, None, _enough(covariates), first.shape[1], seed)
+
+
+def _enough(covariates: ArrayLike) -> Array:
+    """Return the covariates as an array. Raises ValueError if settings minus their rank are below `MIN_SETTINGS`."""
     given = np.asarray(covariates, np.float64)
     if len(given) - rank(given) < MIN_SETTINGS:
         raise ValueError(f"{len(given)} settings are too few to take {rank(given)} covariates away")
-    return _over_settings(x, y, np.eye, given, seed)
+    return given
 
 
 def within(x: ArrayLike, y: ArrayLike, seed: int = 0) -> Correlation:
@@ -152,7 +257,7 @@ def within(x: ArrayLike, y: ArrayLike, seed: int = 0) -> Correlation:
     sums = column_orders(np.einsum("sbk,sbl->bkl", *ranks), seed)
     shuffled = sums / scale if scale > 0 else np.zeros_like(sums)
     return _judged(
-        float(shuffled[0]), [shuffled], statistic, len(first), len(first) - 2, (first.size - 3) ** -0.5, seed
+        float(shuffled[0]), shuffled[:, None], statistic, len(first), len(first) - 2, (first.size - 3) ** -0.5, seed
     )
 
 
@@ -168,35 +273,55 @@ def rank(covariates: Array) -> int:
 
 
 def _over_settings(
-    x: ArrayLike, y: ArrayLike, pairs: Callable[[int], Array], covariates: Array | None, seed: int
+    x: Array,
+    y: Array,
+    families: Families | None,
+    covariates: Array | None,
+    builds: int,
+    seed: int,
+    single: bool = False,
 ) -> Correlation:
-    """Correlate means over seeds; `pairs(builds)` gives the weight [build of x, build of y] of each pair of builds."""
-    means = [_settled(np.nanmean(side, axis=2), side) for side in _checked(x, y)]
-    settings, builds = means[0].shape
-    weights = np.asarray(pairs(builds), np.float64) / builds
-    given = np.ones((settings, 1)) if covariates is None else np.column_stack([np.ones(settings), covariates])
+    """Return the mean over columns of the rank correlation of x [setting, column] with the same column of y.
+
+    single  compare the mean with single columns under permutation, not with the mean of permuted columns (see `apart`)
+    """
+    settings = len(x)
+    of_family = None if families is None else _indicators(families)
+    known = [each for each in (of_family, covariates) if each is not None]
+    given = np.column_stack([np.ones(settings), *known])
 
     def statistic(which: NDArray[np.int64]) -> Array:
-        first, second = (_residuals(_ranks(side[which], (-2,)), given[which]) for side in means)
-        return _weighted(first, second, weights)
+        first, second = (_residuals(_ranks(side[which], (-2,)), given[which]) for side in (x, y))
+        return np.asarray(_columns(first, second).mean(axis=-1), np.float64)
 
-    x_rest, y_rest = (_residuals(_ranks(side, (-2,)), given) for side in means)
-    # One order for all builds, which share the effects of a setting.
-    places = orders(settings, seed)
+    x_rest, y_rest = (_residuals(_ranks(side, (-2,)), given) for side in (x, y))
+    # One order for all columns, which share the effects of a setting.
+    places = orders(settings, seed) if families is None else orders_within(families, seed)
     if covariates is not None:
-        nulls = [_weighted(x_rest, _residuals(y_rest[places], given), weights)]
+        shuffled = _columns(x_rest, _residuals(y_rest[places], given))
     else:
         first, second = _unit(x_rest), _unit(y_rest)
-        together = [weights] if weights[0, 0] else [np.diag(row) @ weights for row in np.eye(builds)]
-        nulls = [(first @ each @ second.T)[np.arange(settings), places].sum(axis=1) for each in together]
-    freedom = settings - 2 - (0 if covariates is None else rank(covariates))
+        rows = np.arange(settings)
+        each = [(a[:, None] * b)[rows, places].sum(axis=1) for a, b in zip(first.T, second.T, strict=True)]
+        shuffled = np.stack(each, axis=1)
+    taken = rank(given)
     least = (settings * builds - 3) ** -0.5  # as if builds were independent of each other
-    return _judged(float(_weighted(x_rest, y_rest, weights)), nulls, statistic, settings, freedom, least, seed)
+    freedom = max(1, settings - 2 - taken)
+    nulls = shuffled if single else shuffled.mean(axis=1, keepdims=True)
+    return _judged(float(_columns(x_rest, y_rest).mean()), nulls, statistic, settings, freedom, least, seed)
+
+
+def _indicators(families: Families) -> Array:
+    """Return [setting, family], 1 where the setting is in the family."""
+    found = np.zeros((len(families), len(_members(families))))
+    for family, places in enumerate(_members(families)):
+        found[places, family] = 1
+    return found
 
 
 def _judged(
     rho: float,
-    nulls: Sequence[Array],
+    nulls: Array,
     statistic: Callable[[NDArray[np.int64]], Array],
     settings: int,
     freedom: int,
@@ -205,7 +330,7 @@ def _judged(
 ) -> Correlation:
     """Return a correlation with its p-values, and its interval from the statistic of settings drawn with replacement.
 
-    nulls  for each test: the statistic under every order, the observed one first. All tests must agree
+    nulls  [order, part]: the statistics under every order with which `rho` is compared, those of the observed one first
     least  the smallest standard error on Fisher's scale: resampling a perfect order gives no spread
     """
     from scipy.special import stdtrit
@@ -215,7 +340,9 @@ def _judged(
     rho = min(1.0, max(-1.0, rho))  # perfect order may come out as one and a last digit
     middle, half = np.arctanh(_clipped(rho)), float(stdtrit(freedom, 0.5 + LEVEL / 2)) * error
     low, high = np.tanh([middle - half, middle + half])
-    above, below = (max(float((s * null >= s * null[0] - ROUNDING).mean()) for null in nulls) for s in (1, -1))
+    reached = [(s * nulls >= s * rho - ROUNDING).mean(axis=1) for s in (1, -1)]
+    # The observed order always counts, so that no p-value is below one in the number of orders.
+    above, below = ((1 + float(each[1:].sum())) / len(each) for each in reached)
     return Correlation(rho, min(float(low), rho), max(float(high), rho), above, below, settings, error, freedom)
 
 
@@ -259,9 +386,9 @@ def _residuals(ranks: Array, given: Array) -> Array:
     return np.asarray(np.where(np.abs(rest) < ROUNDING * ranks.shape[-2], 0.0, rest), np.float64)
 
 
-def _weighted(x: Array, y: Array, weights: Array) -> Array:
-    """Return the weighted correlations of the builds of x with those of y; zero for a constant."""
-    return np.asarray(((_unit(x) @ weights) * _unit(y)).sum(axis=(-1, -2)), np.float64)
+def _columns(x: Array, y: Array) -> Array:
+    """Return the correlation of each column of x [..., setting, column] with that of y; zero for a constant."""
+    return np.asarray((_unit(x) * _unit(y)).sum(axis=-2), np.float64)
 
 
 def _unit(values: Array) -> Array:

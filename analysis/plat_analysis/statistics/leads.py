@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from plat_analysis.statistics.correlation import MIN_SETTINGS, orders
+from plat_analysis.statistics.correlation import MIN_SETTINGS, Families, orders, orders_within
 from plat_analysis.statistics.significance import sign_flip_p
 
 ROUNDING = 1e-9
@@ -38,10 +38,17 @@ class Foretold:
         return self.with_it - self.without
 
 
-def foretell(measure: ArrayLike, known: ArrayLike, outcome: ArrayLike, seed: int = 0) -> Foretold:
+def foretell(
+    measure: ArrayLike,
+    known: ArrayLike,
+    outcome: ArrayLike,
+    seed: int = 0,
+    families: Families | None = None,
+) -> Foretold:
     """Return what a measure adds to a known one in predicting an outcome.
 
     measure, known, outcome  [setting, build, seed], without NaN
+    families                 the family of each setting, within which settings are permuted (default: all are of one)
     The p-value is the larger of two, both with settings as units:
     - permutation of the measure's residual beside the known one and the build, all runs of a setting together (Freedman
       and Lane 1983); it assumes that settings vary alike
@@ -59,8 +66,10 @@ def foretell(measure: ArrayLike, known: ArrayLike, outcome: ArrayLike, seed: int
     base = np.concatenate([builds, given[..., None]], axis=-1)
     without = float(_errors(base, y))
     rest = _rest(x, base)
-    places = orders(len(x), seed)
-    places = places if len(places) <= ORDERS else places[: ORDERS + 1]
+    places = orders(len(x), seed) if families is None else orders_within(families, seed)
+    if len(places) > ORDERS:  # not the first ones: all orders of few settings are listed from the most alike on
+        others = np.random.default_rng([seed, len(places)]).choice(len(places) - 1, size=ORDERS, replace=False)
+        places = places[[0, *(1 + others)]]
     drawn = rest[places][..., None]  # [order, setting, build, seed, 1]
     more = np.concatenate([np.broadcast_to(base, (len(places), *base.shape)), drawn], axis=-1)
     added = without - _errors(more, y)

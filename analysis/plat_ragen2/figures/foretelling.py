@@ -28,7 +28,7 @@ from plat_analysis.statistics.correlation import between
 from plat_analysis.statistics.intervals import MIN_JUDGED
 from plat_analysis.statistics.leads import Foretold, foretell
 from plat_analysis.statistics.significance import ERROR, holm
-from plat_ragen2.precheck_estimates import Gaining, Setting, arrays, measured
+from plat_ragen2.precheck_estimates import Gaining, Setting, measured, starts
 
 Key = tuple[str, str, int]  # row, metric by its printed name, iteration
 
@@ -158,7 +158,7 @@ def build_precheck(
     sides = asked.sides(results)
     of, gained = quantity(signal), quantity(asked.outcome)
     signals = {SIGNAL: of, **{rival: quantity(measure) for rival, measure in (rivals or {}).items()}}
-    found, printed = measured(sides, signals, gained), printed_table(results.experiment, paper)
+    found, printed = measured(sides, signals, gained, asked.families(sides)), printed_table(results.experiment, paper)
     lines = _starts(found, list(signals))
     figure = Figure(
         name=name,
@@ -182,16 +182,17 @@ def _published(printed: PrintedTable, setting: str) -> dict[str, float | None]:
 
 def _starts(found: Mapping[str, Setting], names: list[str]) -> list[dict[str, Any]]:
     """Return the correlation of each signal with the gain over starts, and what the first adds to each other one."""
-    values = arrays(found)
-    if values is None:
+    kept = starts(found)
+    if kept is None:
         return []
+    values, families = kept
     lines = []
     for index, name in enumerate(names):
-        rank = between(values[index], values[-1])
+        rank = between(values[index], values[-1], families=families)
         ends = {"low": rank.low, "high": rank.high, "p": rank.p, "settings": rank.settings}
         lines.append({"signal": name, "quantity": "rho", "value": rank.rho, **ends})
     for index, name in enumerate(names[1:], 1) if not np.isnan(values).any() else ():
-        more = foretell(values[0], values[index], values[-1])
+        more = foretell(values[0], values[index], values[-1], families=families)
         shares = (("share beside the signal", more.with_it, more.p), ("share alone", more.without, None))
         none = {"low": None, "high": None}
         lines += [{"signal": name, "quantity": what, "value": value, **none, "p": p} for what, value, p in shares]
@@ -209,7 +210,10 @@ def _correlations(found: Mapping[str, Setting], lines: list[dict[str, Any]]) -> 
         f"{number(line['high'], 2, True)}], p {p_value(line['p'])}"
         for line in ranks
     ]
-    text = f"Spearman with the gain over {ranks[0]['settings']} starts: {'; '.join(said)}."
+    text = (
+        f"Spearman with the gain over {ranks[0]['settings']} starts, against the mean of a start's family and permuted "
+        f"within it (by default the task): {'; '.join(said)}."
+    )
     rest = lines[len(ranks) :]
     for beside, alone in zip(rest[::2], rest[1::2], strict=True):
         text += (

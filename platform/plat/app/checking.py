@@ -64,6 +64,28 @@ def check_report(experiment: Experiment) -> None:
             tell(f"note: {note}")
 
 
+def claims_foreseen(experiments: Sequence[Experiment]) -> dict[str, dict[str, list[str]]]:
+    """Return name of a file -> id of a claim -> lines on what its runs can show at best, where its check knows it."""
+    if not any(experiment.claims for experiment in experiments):
+        return {}
+    from plat_analysis.plugins.entry_checking import foreseen
+
+    found = {experiment.name: foreseen(experiment) for experiment in experiments}
+    return {
+        name: {claim: lines for claim, lines in of.items() if lines} for name, of in found.items() if any(of.values())
+    }
+
+
+def foreseen_lines(claims: dict[str, dict[str, list[str]]]) -> list[str]:
+    """Return the lines of `claims_foreseen` as text below a heading; [] without any. Rows that agree share a line."""
+    lines = []
+    for of_file in claims.values():
+        for claim, rows in of_file.items():
+            same = {row.partition(": ")[2] for row in rows}
+            lines += [f"  {claim}: {row}" for row in (same if len(same) == 1 and len(rows) > 1 else rows)]
+    return ["claims over settings, at best:", *lines] if lines else []
+
+
 def check_reference(experiment: Experiment) -> None:
     """Warn on stderr when runs cannot be compared with the reference results; BundleError when these are damaged."""
     folder = experiment.reference_folder

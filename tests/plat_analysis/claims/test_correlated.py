@@ -135,7 +135,7 @@ def test_the_figure_says_what_is_shown(planted):
     assert len(points) == 6 and "controlled at 5 %" in figure.caption
     between, within = points["PPO", "between settings"], points["PPO", "within a setting"]
     assert between["star"] == 1 and within["star"] == -1 and points["GRPO", "between settings"]["star"] == 0
-    assert between["p"] < between["p_corrected"] and between["other_builds"] > 0.8
+    assert between["p"] < between["p_corrected"] and between["different_runs"] > 0.8
     assert between["low"] < 0.98 < between["value"] and between["settings"] == 9
     assert len(between["run_ids"].split()) == between["runs"] == between["runs_wanted"] == 90
     assert b"correlation-0" in images(figure)["svg"] and "Hollow" not in figure.caption
@@ -184,3 +184,33 @@ def test_what_cannot_be_judged_is_refused_where_it_was_written(tmp_path, kind, e
     with pytest.raises(SpecError) as caught:
         check_entries(load_experiment(path))
     assert what in str(caught.value) and str(caught.value.where).startswith(f"{path}:1:")
+
+
+def test_identical_settings_whose_runs_noise_moves_both_measures_show_nothing(planted):
+    """A run's luck raises proxy and success together, and settings do not differ: the means of settings agree."""
+    made = planted({"PPO": (0, 1)}, settings=[f"s{number}" for number in range(12)])
+    frames = made[1]
+    order = frames.metrics.run_id.drop_duplicates().tolist()
+    luck = dict(zip(order, np.random.default_rng(3).standard_normal(len(order)), strict=True))
+    frames.metrics = frames.metrics.assign(value=[luck[run] for run in frames.metrics.run_id])
+    verdict = judge(made)
+    assert verdict.status == "undecided" and "+1.00" in verdict.detail.split("(permutation)")[1]
+
+
+def test_a_difference_between_named_families_shows_nothing(planted):
+    made = planted({"PPO": (1, 0)}, settings=[f"s{number}" for number in range(12)])
+    assert judge(made).status == "reproduced"
+    experiment, frames = made
+    high = {run.id: int(run.axes["filter"][1:]) > 5 for run in experiment.runs}
+    noise = np.random.default_rng(4).standard_normal(len(frames.metrics))
+    frames.metrics = frames.metrics.assign(value=[9.0 * high[run] for run in frames.metrics.run_id] + noise)
+    groups = {"low": [f"s{number}" for number in range(6)], "high": [f"s{number}" for number in range(6, 12)]}
+    verdict = judge((experiment, replace(frames)), within=groups)
+    assert judge((experiment, replace(frames))).status == "reproduced" and verdict.status == "undecided"
+    assert "12 settings in 2 families (6, 6), p" in verdict.detail and "permutation within families" in verdict.detail
+
+
+def test_few_settings_say_how_small_a_p_can_be(planted):
+    verdict = judge(planted({"PPO": (1, 0)}, settings=SETTINGS[:6]))
+    assert verdict.status == "reproduced" and "the smallest p of so few settings is .001" in verdict.detail
+    assert "so few settings" not in judge(planted({"PPO": (1, 0)}, settings=[*SETTINGS, "s9"])).detail

@@ -124,9 +124,15 @@ def test_correlations_over_settings_that_have_nothing_to_do_with_each_other(simu
     for case in part.CASES:
         if case.promised:
             assert max(part.shares(case, 200)) <= most(0.025, 200), case
-    for kind in ("clusters", "collapse"):  # runs are no units
+    for kind in ("spread", "collapse"):  # runs are no units
         assert min(part.shares(part.Case(kind, "runs"), 200)) > 0.1
-    assert part.shares(part.Case("noise", "between"), 50)[0] > 0.5
+    for kind, test in (
+        ("noise 0.6", "between"),
+        ("families", "apart"),
+        ("two groups", "apart"),
+    ):  # what decides, and why
+        assert part.shares(part.Case(kind, test), 100)[0] > 0.05, (kind, test)
+    assert part.shares(part.Case("agree 0.8", "apart"), 50)[0] > 0.7
     assert part.shares(part.Case("reversal", "between"), 50)[0] == 1.0
     assert part.shares(part.Case("reversal", "within"), 50)[1] == 1.0
 
@@ -203,13 +209,15 @@ def test_signals_that_fall_together_have_no_order(simulated, kind):
 def test_nothing_is_foretold_where_nothing_is_planted(simulated, monkeypatch):
     part = simulated["foretelling"]
     monkeypatch.setattr(leads, "ORDERS", 200)
-    for kind in ("unrelated", "copy", "builds", "collapse"):
+    monkeypatch.setattr(correlation, "RESAMPLED", 10)  # intervals are not asked for
+    for kind in ("unrelated", "copy", "builds", "collapse", "families"):
         assert part.share(kind, 100) <= most(0.025, 100), kind
     assert part.share("uneven", 100) <= most(0.05, 100)  # by permutation alone it is .14
     assert part.share("planted", 20) > 0.8
-    for kind in ("no gain", "few runs"):
+    for kind in ("no gain", "few runs", "tasks 1", "tasks 2"):
         assert part.share(kind, 100) <= most(0.025, 100), kind
-    assert part.share("gain", 20) > 0.9
+    assert part.share("all alike", 100) > 0.1  # tasks are no starts
+    assert part.share("gain", 20) > 0.9 and part.share("gain in tasks", 20) > 0.8
 
 
 @pytest.mark.parametrize("kind", ["normal", "lottery", "heavy", "signs", "scales"])

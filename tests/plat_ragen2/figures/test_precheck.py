@@ -93,3 +93,32 @@ def test_too_few_settings_are_refused_beforehand(make_experiment):
             check.beforehand(Results.planned(experiment), settings="variant", **more)
     with pytest.raises(SpecError, match="none is named"):
         foretells_gain.beforehand(Results.planned(experiment), settings="variant", signals={})
+
+
+def test_starts_are_compared_within_their_task(make_experiment, make_frames):
+    """Tasks differ in signal and gain; within a task, gain has nothing to do with signal, or goes with it."""
+    tasks, random = ["sokoban", "frozenlake", "countdown"], np.random.default_rng(2)
+    experiment = make_experiment(rows=[f"s{i}" for i in range(6)], tasks=tasks, seeds=range(5))
+    own = {(f"s{i}", task): random.standard_normal(2) for i in range(6) for task in tasks}
+
+    def judged(planted, **options):
+        frames, rows = make_frames(experiment), []
+        for run in experiment.runs:
+            signal, gain = own[run.axes["variant"], run.axes["task"]] + 9 * tasks.index(run.axes["task"])
+            gain = gain + planted * (signal - 9 * tasks.index(run.axes["task"]))
+            final = 0.5 + 0.01 * (run.axes["filter"] == "top_p") * gain + 1e-4 * random.standard_normal()
+            rows += [(run.id, SIGNAL, 1, signal), (run.id, "heldout/final_success", 30, final)]
+        kept = frames.metrics[~frames.metrics.key.isin([SIGNAL, "heldout/final_success"])]
+        frames.metrics = pd.concat([kept, pd.DataFrame(rows, columns=["run_id", "key", "step", "value"])])
+        frames.tables = frames.tables.iloc[:0]
+        settings = ["variant", "task"]
+        return foretells_gain(frames, experiment, settings=settings, signals={"Std/Mean": START}, **options)
+
+    by_task = judged(0)
+    assert by_task.status == "undecided" and "18 starts in 3 families (6, 6, 6), p" in by_task.detail
+    assert judged(0, within=[]).status == "reproduced" and "families" not in judged(0, within=[]).detail
+    assert judged(3).status == "reproduced"
+    with pytest.raises(SpecError, match="no run can decide this: 18 settings in 18 families"):
+        planned = Results.planned(experiment)
+        signals = {"x": START}
+        foretells_gain.beforehand(planned, settings=["variant", "task"], signals=signals, within=["variant", "task"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plat.app.checking import plan_checked, warn_of_machine
+from plat.app.checking import claims_foreseen, foreseen_lines, plan_checked, warn_of_machine
 from plat.app.deciding import plan_lines
 from plat.app.loading import any_search, load_experiments, split
 from plat.cli.common import (
@@ -50,12 +50,11 @@ def plan(
     decided = [line for one in experiments if one.decide for line in plan_lines(place, uri, one)]
     made = plan_checked(experiments, place, overrides, jobs)
     warn_of_machine([row.run for row in made.left], place)
+    claims = claims_foreseen(experiments)
     if as_json:
-        print_json({"home": str(place.root), **made.to_json()})
+        print_json({"home": str(place.root), **made.to_json(), "claims": claims})
     else:
-        print(fitted(made.render(verbose=settings.verbose)))
-        for line in decided:
-            print(line)
+        print(fitted("\n".join([made.render(verbose=settings.verbose), *decided, *foreseen_lines(claims)])))
         absent = "" if place.exists() else " (there is none yet, so no run is known; --home DIR names another)"
         print(f"home: {shown(place.root)}{absent}")
     return 0

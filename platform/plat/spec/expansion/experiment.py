@@ -19,7 +19,7 @@ from plat.errors import SpecError, UnknownTrainer
 from plat.spec.composition.schema import build, schema_of
 from plat.spec.expansion.conflicts import check_conflicts
 from plat.spec.expansion.decide import Decide, taken, with_seeds
-from plat.spec.expansion.matrix import Matrix
+from plat.spec.expansion.matrix import AxisValue, Matrix
 from plat.spec.expansion.run import Run, RunMaker, same_results
 from plat.spec.identity.run_identity import canonical
 from plat.spec.reading.experiment_file import check_name, read_file
@@ -50,6 +50,7 @@ class Experiment:
     left_out   axis -> the values of the file that the command line did not choose, in no fixed order
     added      the axes of `axes` with several values that the command line added to those of the file
     base       the keys that `base` sets, each with its position in the file
+    changes    axis -> label -> the keys that this value sets, without those that it sets as `base` does
     overrides  the overrides of the command line, as typed
     order      "seeds": the runs are executed seed by seed; "file": in the order of the matrix
     is_search  True for a search: the runs are those that its trials have asked for so far, and there is no matrix
@@ -74,6 +75,7 @@ class Experiment:
     left_out: dict[str, list[Any]] = field(default_factory=dict)
     added: tuple[str, ...] = ()
     base: dict[str, str] = field(default_factory=dict)
+    changes: dict[str, dict[Any, tuple[str, ...]]] = field(default_factory=dict)
     overrides: tuple[str, ...] = ()
     mark: str = ""
     reference: str | None = None
@@ -148,10 +150,28 @@ def load_experiment(
         left_out={axis.name: axis.left_out() for axis in file.matrix.axes},
         added=tuple(axis.name for axis in file.matrix.axes if axis.is_added and len(axis.values) > 1),
         base={assignment.key: assignment.key_place() for assignment in file.base},
+        changes=_changes(cells, {assignment.key: assignment.value for assignment in file.base}),
         overrides=tuple(overrides),
         mark=_mark(line, file.matrix, [text for text in overrides if text.startswith("decide")]),
         decide=decide,
     )
+
+
+def _changes(
+    cells: Iterable[Mapping[str, AxisValue]], base: Mapping[str, Any]
+) -> dict[str, dict[Any, tuple[str, ...]]]:
+    """Return axis -> label -> the keys that the value sets otherwise than `base`.
+
+    A key below another one, as `filter.value` below the group `filter`, is left out: the group stands for both.
+    """
+    found: dict[str, dict[Any, tuple[str, ...]]] = {}
+    for cell in cells:
+        for axis, value in cell.items():
+            if value.label not in found.setdefault(axis, {}):
+                keys = {each.key for each in value.assignments if each.key not in base or each.value != base[each.key]}
+                own = (key for key in keys if not any(key.startswith(f"{other}.") for other in keys))
+                found[axis][value.label] = tuple(sorted(own))
+    return found
 
 
 def load_experiments(
