@@ -53,7 +53,7 @@ def share(kind: str, rows: int, seeds: int, claims: int, words: tuple[str, ...] 
 
 def lines(claims: int) -> Iterator[str]:
     yield f"claims that a level is above a bound at which it is, {BUILDS} builds; promised .025 each way (see `skewed`)"
-    yield "seeds   rows   kind       shown in all or some rows   not reproduced"
+    yield "seeds   rows   kind       shown in all or some rows   against"
     for seeds in (5, 8):
         for rows in (1, 3):
             for kind in KINDS:

@@ -80,7 +80,7 @@ def share(kind: str, rows: int, claims: int, words: tuple[str, ...] = HELD) -> f
 
 def lines(claims: int) -> Iterator[str]:
     yield f"claims that a signal falls first, over {RUNS} runs a row; promised .025 each way where said"
-    yield "kind       rows   shown in all or some rows   not reproduced"
+    yield "kind       rows   shown in all or some rows   against"
     for kind in KINDS:
         for rows in (1, 2):
             said, opposite = share(kind, rows, claims), share(kind, rows, claims, ("contradicted", "not_of_this_size"))

@@ -121,14 +121,14 @@ def covered(seeds: int, random_tasks: bool, draws: int, tasks: int = 26) -> floa
 
 def lines(draws: int) -> Iterator[str]:
     yield f"tasks as units, {SEEDS} seeds of each and side; promised .025 each way (not `skewed`; `planted`: power)"
-    yield "kind       tasks   shown in all or some rows   not reproduced"
+    yield "kind       tasks   shown in all or some rows   against"
     for kind in KINDS:
         for tasks in (8, 26, 104):
             held, refuted = of_tasks(kind, tasks, draws)
             yield f"{kind:10} {tasks:5}   {held:21.3f}   {refuted:14.3f}"
     yield ""
     yield f"runs without pairs, baseline and treatment; promised .025 each way; `planted`: {SIZE:g} spreads"
-    yield "kind       runs, spread   runs, spread   shown in all or some rows   not reproduced"
+    yield "kind       runs, spread   runs, spread   shown in all or some rows   against"
     for case in UNPAIRED:
         kind, n, s, m, r = case
         held, refuted = of_runs(case, draws)

@@ -4,7 +4,7 @@ A store is drawn for a planted size: 1 as the claim says, -1 the opposite, 0 not
 as do runs of one build of the base model and, if settings are the units, runs of one setting.
 
 `correlated` is Simpson's paradox: planted between settings, its opposite within them. For `mean_delta_small` nothing is
-planted if the change is its bound. `foretells` never shows the opposite. The claims of `SIZED` are also not reproduced
+planted if the change is its bound. `foretells` never shows the opposite. Claims of `SIZED` are also not of this size
 if an effect is smaller than 5 points. No effect at all is then no error, so half is planted.
 """
 

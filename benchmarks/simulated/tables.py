@@ -104,8 +104,8 @@ def share(outcomes: list[Outcome], test: Callable[[Outcome], float]) -> float:
 
 def lines(tables: int) -> Iterator[str]:
     """Yield one line for each spread and number of seeds, from `tables` simulated tables for each effect."""
-    yield "tables of 9 x 4 cells; promised: at most .05 with any star, .025 of claims falsely held or not reproduced"
-    right = "published true: not reproduced   5 points: cells  averages  claims"
+    yield "tables of 9 x 4 cells; promised: at most .05 with any star, .025 of claims falsely held, or against it"
+    right = "published true: against it       5 points: cells  averages  claims"
     yield f"spread   seeds   no effect: any star  claim holds   {right}"
     for spread in SPREADS:
         for seeds in (5, 10):
@@ -116,11 +116,11 @@ def lines(tables: int) -> Iterator[str]:
             )
             yield (
                 f"{spread:8} {seeds:5}   {share(null, lambda o: o.stars > 0):19.3f}"
-                f"  {share(null, lambda o: o.verdict in ('reproduced', 'partial')):11.3f}"
-                f"   {share(true, lambda o: o.verdict == 'not_reproduced'):30.3f}"
+                f"  {share(null, lambda o: o.verdict in ('shown', 'shown_in_part')):11.3f}"
+                f"   {share(true, lambda o: o.verdict in ('contradicted', 'not_of_this_size')):30.3f}"
                 f"   {share(five, lambda o: (o.stars - o.average_stars) / (ROWS * COLUMNS)):15.3f}"
                 f"  {share(five, lambda o: o.average_stars / ROWS):8.3f}"
-                f"  {share(five, lambda o: o.verdict == 'reproduced'):6.3f}"
+                f"  {share(five, lambda o: o.verdict == 'shown'):6.3f}"
             )
     few = [simulate(np.random.default_rng([2, i]), "even", 3, 30.0) for i in range(tables // 4)]
     stars, verdicts = share(few, lambda o: o.stars > 0), share(few, lambda o: o.verdict != "not_enough_data")

@@ -1,7 +1,7 @@
 """Collect the numbers of reports that pages may show: every estimate of a table or a claim, and every verdict.
 
     {"table4": {"runs": "720 runs (5 seeds, 2 builds of each base model; trained with embedded 3.0)",
-                "verdicts": {"filter-helps-every-row": "partial"},
+                "verdicts": {"filter-helps-every-row": "reproduced in 1 of 9"},
                 "numbers": {"peak_success/GRPO/sokoban/delta": [10.44, 7.48, 13.4]}}}
 
 A number is its value and, where it has one, its interval. Names are those of `report/estimates.json` without the

@@ -180,7 +180,7 @@ def _summary(report: Report) -> str:
 
 
 def _line(verdict: Verdict) -> str:
-    """Return `- **partial** id: what is claimed. Found: above zero in 3 of 9; over all its rows p .003.`"""
+    """Return `- **shown in 3 of 9** id: what is claimed. Found: above zero in 3 of 9; over all its rows p .003.`"""
     words = [f"- **{verdict.word}** {_plain(verdict.id)}:", _plain(verdict.says)]
     if verdict.deciding:
         p = f"; over all its rows p {p_value(verdict.p)}" if verdict.p is not None else ""

@@ -129,8 +129,8 @@ def test_two_builds_are_judged_as_strata_where_the_claim_says_so():
 
 def test_every_row_has_a_line_of_its_own():
     decision = decide_rows({"PPO": row(1, spread=10), "GRPO": row(2, spread=10)})
-    assert [line.split()[0] for line in decision.lines[:4]] == ["not", "PPO", "GRPO", "over"]
-    assert decision.lines[0] == "not shown either way in 2 of 2" and "seeds would decide" in decision.lines[4]
+    assert [line.split()[0] for line in decision.lines[:4]] == ["open", "PPO", "GRPO", "over"]
+    assert decision.lines[0] == "open in 2 of 2" and "seeds would decide" in decision.lines[4]
     assert decision.lines[3] == "over seeds"
     assert decision.detail == "; ".join(decision.lines)
 

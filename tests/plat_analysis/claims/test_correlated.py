@@ -194,23 +194,23 @@ def test_identical_settings_whose_runs_noise_moves_both_measures_show_nothing(pl
     luck = dict(zip(order, np.random.default_rng(3).standard_normal(len(order)), strict=True))
     frames.metrics = frames.metrics.assign(value=[luck[run] for run in frames.metrics.run_id])
     verdict = judge(made)
-    assert verdict.status == "undecided" and "+1.00" in verdict.detail.split("(permutation)")[1]
+    assert verdict.status == "open" and "+1.00" in verdict.detail.split("(permutation)")[1]
 
 
 def test_a_difference_between_named_families_shows_nothing(planted):
     made = planted({"PPO": (1, 0)}, settings=[f"s{number}" for number in range(12)])
-    assert judge(made).status == "reproduced"
+    assert judge(made).status == "shown"
     experiment, frames = made
     high = {run.id: int(run.axes["filter"][1:]) > 5 for run in experiment.runs}
     noise = np.random.default_rng(4).standard_normal(len(frames.metrics))
     frames.metrics = frames.metrics.assign(value=[9.0 * high[run] for run in frames.metrics.run_id] + noise)
     groups = {"low": [f"s{number}" for number in range(6)], "high": [f"s{number}" for number in range(6, 12)]}
     verdict = judge((experiment, replace(frames)), within=groups)
-    assert judge((experiment, replace(frames))).status == "reproduced" and verdict.status == "undecided"
+    assert judge((experiment, replace(frames))).status == "shown" and verdict.status == "open"
     assert "12 settings in 2 families (6, 6), p" in verdict.detail and "permutation within families" in verdict.detail
 
 
 def test_few_settings_say_how_small_a_p_can_be(planted):
     verdict = judge(planted({"PPO": (1, 0)}, settings=SETTINGS[:6]))
-    assert verdict.status == "reproduced" and "the smallest p of so few settings is .001" in verdict.detail
+    assert verdict.status == "shown" and "the smallest p of so few settings is .001" in verdict.detail
     assert "so few settings" not in judge(planted({"PPO": (1, 0)}, settings=[*SETTINGS, "s9"])).detail

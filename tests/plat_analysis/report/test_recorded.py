@@ -120,8 +120,8 @@ def test_a_verdict_is_tags_numbers_and_a_line(built):
     }
     numbers = {"claim/x_y/p": 0.004, "claim/x_y/PPO": -2.0, "claim/x_y/PPO.low": -3.0, "claim/x_y/PPO.high": -1.0}
     assert record.values == {(name, 0): value for name, value in numbers.items()}
-    first = r"- **not reproduced** x@y: It \*helps\*. Found: b; over all its rows p .004."
-    assert record.summary.splitlines()[:2] == [first, r"- **undecided** x\_y:"]
+    first = r"- **contradicted** x@y: It \*helps\*. Found: b; over all its rows p .004."
+    assert record.summary.splitlines()[:2] == [first, r"- **open** x\_y:"]
 
 
 def test_the_summary_counts_runs_and_names_the_run_with_the_files(built):
@@ -152,4 +152,4 @@ def test_the_line_that_decides_is_that_of_the_verdict():
     small = decide_small({"a": above, "b": row(0.5, 0.5)})
     assert (small.status, small.deciding[:22]) == ("contradicted", "beyond ±5 points: a +1")
     tests = {"a": RowTests(0.5, 0.5, "a: flat"), "b": RowTests(0.99, 0.001, "b: rises")}
-    assert decide_tests(tests).deciding == "the opposite is shown in 1 of 2: b: rises"
+    assert decide_tests(tests).deciding == "the opposite is shown in 1 of 2: b: rises; open in 1 of 2 (a: flat)"

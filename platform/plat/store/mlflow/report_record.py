@@ -93,7 +93,7 @@ def experiment_note(runs: Sequence[Mapping[str, str]], present: str) -> str:
 
 
 def _counts(reports: Iterable[str]) -> str:
-    """Return a line such as `**Verdicts: 2 partial, 1 reproduced**`, "" without verdicts."""
+    """Return a line such as `**Verdicts: 2 shown, 1 open**`, "" without verdicts."""
     words = Counter(word for report in reports for word in VERDICT.findall(report))
     return f"**Verdicts: {', '.join(f'{words[word]} {word}' for word in sorted(words))}**" if words else ""
 
