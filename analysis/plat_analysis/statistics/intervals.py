@@ -44,7 +44,7 @@ class Estimate:
     note: str = ""
     error: float | None = None
     units: int = 0
-    freedom: int = 0
+    freedom: float = 0
     about: str = ""
     samples: tuple[tuple[float, ...], ...] = field(default=(), repr=False)
     deviation: float | None = None
@@ -65,8 +65,9 @@ class Estimate:
 
     @property
     def judged(self) -> bool:
-        """Return True if it may decide a star or a verdict: complete, and `freedom` is at least `MIN_JUDGED` - 1."""
-        return self.complete and self.error is not None and self.freedom + 1 >= MIN_JUDGED
+        """Return True if it may decide a star or a verdict: it is complete and has `MIN_JUDGED` units or more."""
+        units = min(self.units, self.freedom + 1)  # a mean of strata has fewer degrees of freedom
+        return self.complete and self.error is not None and units >= MIN_JUDGED
 
     def p_above(self, bound: float, error: float | None = None) -> float | None:
         """Return the one-sided p-value of "the true value is at most `bound`", by Student's t.

@@ -202,7 +202,7 @@ def seeds_needed(rows: Sequence[tuple[float, float]], level: float) -> int:
     return low
 
 
-def spread_range(spread: float, freedom: int) -> tuple[float, float]:
+def spread_range(spread: float, freedom: float) -> tuple[float, float]:
     """Return the interval (low, high) of the true standard deviation with coverage `SURE`, for normal values.
 
     freedom  degrees of freedom of the measured `spread`
