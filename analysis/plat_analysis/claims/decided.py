@@ -135,7 +135,8 @@ def shown(p_values: Mapping[str, float], level: float = LEVEL) -> set[str]:
 # Decide a claim that an effect is above zero in every row, from the spread between runs.
 #
 # Each test is one-sided at 2.5 %, divided by the number of planned looks. A row's p-value is that of
-# `significance.shown_above`, with at least the spread of all rows (`significance.shared_spread`). A row is
+# `significance.shown_above`. Below `significance.OWN_SPREAD` units a row has at least the spread of all rows
+# (`significance.shared_spread`). A row is
 # - above zero: if the own test of every row shows this, these tests decide; else Holm's procedure over the rows does;
 # - below zero, or too small: Holm's procedure over the rows shows that the effect is below zero, or below the published
 #   size (below the smallest effect of interest if no size is published).
@@ -145,7 +146,8 @@ def shown(p_values: Mapping[str, float], level: float = LEVEL) -> set[str]:
 #
 # If no row has an effect, at most 2.5 % of claims are called reproduced or partial; if the published sizes are true, at
 # most 2.5 % are called not reproduced. Exception: with five seeds, changes with random signs all have the claimed sign
-# in 1 of 32 cases. `benchmarks/error_rates.py` measures these rates.
+# in 1 of 32 cases. Changes that are skewed, or that builds share, break the promise; `skew` and `dependence` warn of
+# them. `benchmarks/error_rates.py` measures these rates.
 
 ABOVE, BELOW, SMALL = "above zero", "below zero", "smaller than assumed, and not shown to be above zero"
 
@@ -236,17 +238,18 @@ def _p_values(guarded: Estimate | None, kind: str, item: RowEvidence) -> str:
     below = {BELOW: item.refuted, SMALL: item.supposed}
     estimate, bound = (guarded.scaled(-1.0), -below[kind]) if kind in below else (guarded, 0.0)
     against = f", both against {number(below[kind], item.digits, signed=True)}" if bound else ""
-    return f", p {_both(estimate, bound)}{against}"
+    return f", p {_both(estimate, bound, kind == OPEN)}{against}"
 
 
-def _both(estimate: Estimate, bound: float) -> str:
-    """Return both p-values; `, the least that 5 seeds allow` where sign flips decide and cannot show more.
+def _both(estimate: Estimate, bound: float, is_open: bool) -> str:
+    """Return both p-values; `, the least that 5 seeds allow` in an open row where sign flips decide and show no more.
 
     t is that of the spread of all rows where this decides (see `significance.shown_above`).
     """
     used, t, flips = shown_above(estimate, bound), estimate.p_above(bound), flips_above(estimate, bound)
     least = min(map(len, estimate.samples), default=0)
-    floor = f", the least that {least} {_units(estimate)} allow" if used == flips == 0.5**least else ""
+    at_least = is_open and used == flips == 0.5**least
+    floor = f", the least that {least} {_units(estimate)} allow" if at_least else ""
     return f"{p_value(used if used < flips else t)} (t), {p_value(flips)} (sign flips{floor})"
 
 
