@@ -287,9 +287,9 @@ def _usually(kinds: Mapping[str, str], evidence: Mapping[str, RowEvidence], leve
 def dependence(evidence: Mapping[str, RowEvidence]) -> str:
     """Return a warning where changes of one seed agree across builds, in the row where they do most; else "".
 
-    Builds as strata are then no independent units, and the error of the verdict is larger than promised: .06 to .08 for
-    two builds whose changes share 60 to 90 % of their variance. The warning comes in 34 and 85 % of such claims with
-    five seeds, and in `COMMON` of those whose builds have nothing in common.
+    If builds share effects of seeds, they are no independent units, and the error of the verdict is larger than
+    promised: .06 to .10 for two builds whose changes share 60 to 90 % of their variance. The warning comes in 31 and
+    83 % of such claims with five seeds, and in `COMMON` of the claims whose builds have nothing in common.
     """
     strata = {row: item.estimate for row, item in evidence.items() if item.estimate.over == "seeds"}
     found = {row: common for row, estimate in strata.items() if (common := common_seeds(estimate.values))}
@@ -299,9 +299,10 @@ def dependence(evidence: Mapping[str, RowEvidence]) -> str:
     if common.p * len(found) > COMMON:
         return ""
     at = f" in {row}" if row and len(evidence) > 1 else ""
+    by_chance = f"correlation {number(common.correlation, 2)}, by chance in 1 of {1 / COMMON:g} claims"
     return (
-        f"changes of one seed agree across builds{at} (correlation {common.correlation:.2f}): "
-        f"the builds are not independent, and p-values are too small; rely on {common.seeds} seeds, not on all runs"
+        f"changes of one seed agree across builds{at} ({by_chance}): if builds share effects of seeds, "
+        f"{common.seeds} seeds count, not {strata[row].seeds} runs, and the p-value is too small"
     )
 
 
