@@ -21,11 +21,13 @@ from plat_analysis.claims.decided import (
     RowTests,
     about,
     decide_rows,
+    dependence,
     judged,
     outcome,
     remarked,
     row_kinds,
     row_line,
+    skew,
 )
 from plat_analysis.claims.engine import Verdict
 from plat_analysis.claims.evidence import ChangeOptions, ChosenRows, UnitOptions, chosen_rows, of_tests, with_evidence
@@ -163,11 +165,11 @@ def decide_small(evidence: Mapping[str, RowEvidence], looks: int = 1) -> Verdict
         SHORT: "without enough data",
     }
     said = {row: words[kind].format(evidence[row].smallest, evidence[row].unit) for row, kind in kinds.items()}
-    lines = {row: f"{said[row]}: {row_line(row, evidence[row])}" for row in kinds}
+    lines = {row: f"{said[row]}: {row_line(row, evidence[row])}{skew(evidence[row])}" for row in kinds}
     rows = [row for row in kinds if kinds[row] == decided]
     by = lines[rows[0]] if len(rows) == 1 else f"{said[rows[0]]} in {len(rows)} of {len(kinds)}" if rows else ""
-    remark = about(item.estimate for item in evidence.values())
-    return remarked(Verdict(status, p=p, deciding=by), [*lines.values(), remark])
+    remarks = [about(item.estimate for item in evidence.values()), dependence(evidence)]
+    return remarked(Verdict(status, p=p, deciding=by), [*lines.values(), *remarks])
 
 
 def row_tests(evidence: Mapping[str, RowEvidence]) -> dict[str, dict[str, float]]:
