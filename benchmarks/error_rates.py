@@ -4,6 +4,8 @@
 
     tables       stars and verdicts of tables like Table 4, and how often an effect of 5 points is shown
     claims       claims of a few rows, with one condition that collapses in half of its runs
+    spreads      claims of rows with unequal spreads
+    assumptions  rare large losses or gains, and seed effects that builds share: what is promised, and what is not
     looks        a claim that is judged again while seeds are added
     builds       claims about these builds of the base model, and about all builds
     regimes      the regimes of a run's end, near the limits of their rule
@@ -16,8 +18,8 @@ PARTS += ("correlation", "foretelling", "levels", "order", "sequential", "shapes
     stores       every check on whole stores, from the experiment file to the verdict
 
 Each line states the promised rate. `--draws` is the number of tables, claims or runs for each rate. `--spread-share 0`
-shows the rates if stars and verdicts used a cell's own spread alone. The module of a part in benchmarks/simulated
-describes its draws.
+shows the rates if stars and verdicts used a cell's own spread alone, also below eight pairs. The module of a part in
+benchmarks/simulated describes its draws.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from measuring import options
 
 from plat_analysis.statistics import significance
 
-PARTS = ("tables", "claims", "looks", "builds", "regimes", "trends")
+PARTS = ("tables", "claims", "spreads", "assumptions", "looks", "builds", "regimes", "trends")
 PARTS += ("correlation", "foretelling", "levels", "order", "sequential", "shapes", "stores")
 
 

@@ -40,7 +40,7 @@ def test_the_tutorial_does_what_it_says(tmp_path: Path) -> None:
     shown = run(*sweep, tmp_path)
     assert len(shown.splitlines()) <= 25, shown
     assert re.search(r"hidden = 8 +8\d\.\d \[", shown) and re.search(r"hidden = 32 +9\d\.\d \[", shown), shown
-    assert "reproduced  wider-is-better: 32 hidden units recognise more digits than 8." in shown
+    assert "shown  wider-is-better: 32 hidden units recognise more digits than 8." in shown
     shown = run(*axis, tmp_path)
     assert "20 of 20 done" in shown and "The effect of lr" in shown
     assert "wider-is-better/lr-0.1" in shown and "wider-is-better/lr-0.3" in shown

@@ -20,13 +20,8 @@ from plat_analysis.claims.decided import LEVEL, RowTests
 from plat_analysis.claims.engine import Verdict
 from plat_analysis.claims.evidence import ChosenRows, of_tests, over_settings, without_numbers
 from plat_analysis.contrasts.families import Family, sizes
-from plat_analysis.contrasts.setting_correlations import (
-    Foretelling,
-    Settings,
-    can_reach,
-    check_decidable,
-    check_steps,
-)
+from plat_analysis.contrasts.foretelling import Foretelling, check_steps
+from plat_analysis.contrasts.setting_correlations import Settings, can_reach, check_decidable
 from plat_analysis.data.results import Results, RunView
 from plat_analysis.quantities.metric import quantity
 from plat_analysis.statistics.correlation import MIN_SETTINGS, between

@@ -25,11 +25,11 @@ from plat_analysis.claims.decided import (
     outcome,
     remarked,
     row_kinds,
-    row_line,
 )
 from plat_analysis.claims.engine import Verdict
 from plat_analysis.claims.evidence import ChangeOptions, ChosenRows, UnitOptions, chosen_rows, of_tests, with_evidence
 from plat_analysis.claims.planned import PlannedRow, judge_by_looks
+from plat_analysis.claims.row_words import dependence, row_line, skew
 from plat_analysis.contrasts.cell import Cell, Contrast, Estimates, Term, average, common_means, merged_asks
 from plat_analysis.contrasts.cell import change as change_of
 from plat_analysis.data.published import printed_table
@@ -163,12 +163,12 @@ def decide_small(evidence: Mapping[str, RowEvidence], looks: int = 1) -> Verdict
         SHORT: "without enough data",
     }
     said = {row: words[kind].format(evidence[row].smallest, evidence[row].unit) for row, kind in kinds.items()}
-    lines = {row: f"{said[row]}: {row_line(row, evidence[row])}" for row in kinds}
+    lines = {row: f"{said[row]}: {row_line(row, evidence[row])}{skew(evidence[row])}" for row in kinds}
     rows = [row for row in kinds if kinds[row] == decided]
     by = lines[rows[0]] if len(rows) == 1 else f"{said[rows[0]]} in {len(rows)} of {len(kinds)}" if rows else ""
-    remark = about(item.estimate for item in evidence.values())
+    remarks = [about(item.estimate for item in evidence.values()), dependence(evidence)]
     held = (sum(kind == SMALL for kind in kinds.values()), len(kinds))
-    return remarked(Verdict(status, p=p, deciding=by, held=held), [*lines.values(), remark])
+    return remarked(Verdict(status, p=p, deciding=by, held=held), [*lines.values(), *remarks])
 
 
 def row_tests(evidence: Mapping[str, RowEvidence]) -> dict[str, dict[str, float]]:

@@ -20,8 +20,9 @@ from plat_analysis.contrasts.families import sizes
 from plat_analysis.contrasts.setting_correlations import Correlating, Pair, Settings, can_reach, check_decidable
 from plat_analysis.data.results import Results
 from plat_analysis.quantities.metric import quantity
-from plat_analysis.statistics.correlation import Correlation, apart, between, smallest_p, within
+from plat_analysis.statistics.correlation import Correlation, apart, between, within
 from plat_analysis.statistics.intervals import MIN_JUDGED
+from plat_analysis.statistics.orders import smallest_p
 
 Across = Literal["between", "within"]
 Sign = Literal["positive", "negative", "not_positive"]

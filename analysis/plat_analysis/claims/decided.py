@@ -14,27 +14,21 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
-from plat.units import counted
-from plat_analysis.artifact import interval, number, p_value
+from plat_analysis.artifact import p_value
 from plat_analysis.claims.engine import Verdict
-from plat_analysis.statistics.intervals import MIN_JUDGED, Estimate
-from plat_analysis.statistics.replicates import SUCH_BUILDS
+from plat_analysis.claims.row_words import dependence, p_values_in_words, row_line, skew
+from plat_analysis.claims.seeds_to_decide import units_needed
+from plat_analysis.statistics.assumptions import sign_p
+from plat_analysis.statistics.intervals import Estimate
 from plat_analysis.statistics.significance import (
     ERROR,
-    MOST,
-    POWER,
-    flips_above,
     holm,
-    seeds_needed,
     shared_spread,
     shown_above,
     shown_below,
-    spread_range,
 )
-from plat_analysis.statistics.tasks import MIN_TASKS, TASKS, signed_rank_p
-from plat_analysis.statistics.unpaired import RUNS, least_p
+from plat_analysis.statistics.tasks import TASKS
+from plat_analysis.statistics.unpaired import RUNS
 
 LEVEL = ERROR / 2  # one-sided
 SHOWN, OPPOSITE, OPEN, SHORT = "shown", "the opposite is shown", "open", "without enough data"
@@ -150,7 +144,8 @@ def shown(p_values: Mapping[str, float], level: float = LEVEL) -> set[str]:
 # Decide a claim that an effect is above zero in every row, from the spread between runs.
 #
 # Each test is one-sided at 2.5 %, divided by the number of planned looks. A row's p-value is that of
-# `significance.shown_above`, with at least the spread of all rows (`significance.shared_spread`). A row is
+# `significance.shown_above`. Below `significance.OWN_SPREAD` units a row has at least the spread of all rows
+# (`significance.shared_spread`). A row is
 # - above zero: if the own test of every row shows this, these tests decide; else Holm's procedure over the rows does;
 # - below zero, or too small: Holm's procedure over the rows shows that the effect is below zero, or below the published
 #   size (below the smallest effect of interest if no size is published).
@@ -160,7 +155,8 @@ def shown(p_values: Mapping[str, float], level: float = LEVEL) -> set[str]:
 #
 # If no row has an effect, at most 2.5 % of claims are called shown, in all or some rows; if the published sizes are
 # true, at most 2.5 % are called contradicted or not of this size. Exception: with five seeds, changes with random signs
-# all have the claimed sign in 1 of 32 cases. `benchmarks/error_rates.py` measures these rates.
+# all have the claimed sign in 1 of 32 cases. Changes that are skewed, or that builds share, break the promise; `skew`
+# and `dependence` warn of them. `benchmarks/error_rates.py` measures these rates.
 
 ABOVE, BELOW, SMALL = "above zero", "below zero", "assumed size excluded"
 
@@ -200,12 +196,12 @@ def decide_rows(evidence: Mapping[str, RowEvidence], looks: int = 1) -> Verdict:
     level, tests = LEVEL / looks, row_tests(evidence)
     kinds = row_kinds(evidence, tests, level)
     guarded = shared_spread(judged(evidence))
-    lines = {
-        row: row_line(row, item) + _p_values(guarded.get(row), kinds[row], item) + _corrected(row, item, kinds, tests)
-        for row, item in evidence.items()
-    }
+    often = _usually(kinds, evidence, level)
+    lines = {row: _tested(row, item, kinds[row], guarded.get(row)) for row, item in evidence.items()}
+    for row, item in evidence.items():
+        lines[row] += _corrected(row, item, kinds, tests) + often.get(row, "") + skew(item)
     verdict = settled(kinds, tests, lines, weak=SMALL)
-    remarks = [about(item.estimate for item in evidence.values())]
+    remarks = [about(item.estimate for item in evidence.values()), dependence(evidence)]
     if verdict.status in ("shown_in_part", "not_of_this_size", "open", "not_enough_data"):
         open_rows = [item for row, item in evidence.items() if kinds[row] in (OPEN, SHORT)]
         shown = (open_rows[0].digits, open_rows[0].unit) if open_rows else ()
@@ -228,39 +224,24 @@ def row_tests(evidence: Mapping[str, RowEvidence]) -> dict[str, dict[str, float]
     }
 
 
-def row_line(row: str, item: RowEvidence) -> str:
-    """Return a row with its change, interval and published change; with what is missing if it lacks runs."""
-    estimate = item.estimate
-    if not estimate.complete:
-        return f"{row} ({estimate.note or f'{estimate.seeds}/{estimate.wanted} seeds'})".strip()
-    shown = f"{row} {number(estimate.value, item.digits, signed=True)}".strip()
-    if estimate.error is None:  # an interval over instances is left out: it says nothing about another run
-        few = (
-            estimate.note
-            if estimate.over == TASKS
-            else counted(estimate.seeds, "run" if estimate.over == RUNS else "seed")
-        )
-        return f"{shown} ({few})"
-    published = f", published {number(item.published, signed=True)}" if item.published is not None else ""
-    return f"{shown} {interval(estimate, item.digits, signed=True)}{published}"
+def _tested(row: str, item: RowEvidence, kind: str, guarded: Estimate | None) -> str:
+    """Return a row with the p-values of the test that gave it its kind; of "above zero" for an open row."""
+    below = {BELOW: item.refuted, SMALL: item.supposed}.get(kind)
+    return row_line(row, item) + p_values_in_words(guarded, below, item.digits, kind == OPEN)
 
 
-def _p_values(guarded: Estimate | None, kind: str, item: RowEvidence) -> str:
-    """Return `, p .003 (t), .031 (sign flips)` before Holm's procedure, with the bound where it is not zero.
+def _usually(kinds: Mapping[str, str], evidence: Mapping[str, RowEvidence], level: float) -> dict[str, str]:
+    """Return row -> `; usually above zero (9 of 10)` for open rows whose median the sign test shows to be above zero.
 
-    The test is the one that gave the row its kind; that of "above zero" for an open row.
+    The sign test says nothing about the size of a loss, so it decides no verdict. Holm's procedure over the rows.
     """
-    if guarded is None:
-        return ""
-    below = {BELOW: item.refuted, SMALL: item.supposed}
-    estimate, bound = (guarded.scaled(-1.0), -below[kind]) if kind in below else (guarded, 0.0)
-    against = f", both against {number(below[kind], item.digits, signed=True)}" if bound else ""
-    t, other = p_value(estimate.p_above(bound)), p_value(flips_above(estimate, bound))
-    if estimate.over == RUNS:
-        least = p_value(least_p(*map(len, estimate.samples)))
-        return f", p {t} (Welch), {other} (permutation of runs, at least {least}){against}"
-    ranks = f", {p_value(signed_rank_p(estimate.samples[0], bound))} (signed ranks)" if estimate.over == TASKS else ""
-    return f", p {t} (t), {other} (sign flips){ranks}{against}"
+    samples = {row: item.estimate.samples[0] for row, item in evidence.items() if item.estimate.judged}
+    found = shown({row: sign_p(values) for row, values in samples.items()}, level)
+    return {
+        row: f"; usually above zero ({sum(x > 0 for x in samples[row])} of {len(samples[row])}), the mean is open"
+        for row in found
+        if kinds[row] == OPEN
+    }
 
 
 def _corrected(row: str, item: RowEvidence, kinds: Mapping[str, str], tests: Tests) -> str:
@@ -279,65 +260,3 @@ def about(estimates: Iterable[Estimate]) -> str:
     meant = dict.fromkeys((e.about, e.over if e.over in over else "") for e in estimates if e.about or e.over)
     parts = ([f"about {builds} of the base model"] * bool(builds) + over.get(kind, []) for builds, kind in meant)
     return " and ".join(", ".join(part) for part in parts if part)
-
-
-def units_needed(rows: Sequence[tuple[Estimate, float]], level: float, digits: int = 1, unit: str = " points") -> str:
-    """Return a text on how many seeds or builds would decide these (estimate, supposed effect) rows; "" without rows.
-
-    It follows from the spread between the present ones. Judge once on fresh seeds, or with as many `looks` as planned:
-    judging again and again while seeds are added makes false verdicts more frequent (`benchmarks/error_rates.py`).
-
-    level   one-sided, of the test of one row
-    digits  shown behind the point of a spread
-    unit    written behind sizes
-    """
-    if not rows:
-        return ""
-    estimates, sizes = [estimate for estimate, _ in rows], sorted({round(size, digits) for _, size in rows})
-    deviations = [deviation for estimate in estimates if (deviation := estimate.deviation) is not None]
-    units, least_units = _units_in_words(estimates)
-    if not deviations:
-        return f"the spread between {units} is unknown with so few: at least {least_units} are needed to decide"
-    observed = _mean_square(deviations)
-    # Where there is an error, the spread is at least that of rounding.
-    spread = _mean_square(
-        [e.deviation if e.error is None else e.error * e.units**0.5 for e in estimates if e.deviation is not None]
-    )
-    if spread <= 1e-9 * max(abs(estimate.value or 0.0) for estimate in estimates):
-        return f"the change is the same in all {units}, which no test can judge: does the metric depend on the seed?"
-    strata = [int(estimate.units - estimate.freedom) for estimate in estimates if estimate.error is not None]
-    builds = max([1, *strata]) if units == "seeds" else 1
-    judged = any(estimate.judged for estimate in estimates)  # the present ones were one look
-    fresh, few_yet = ("fresh ", "") if judged else ("", f"a verdict needs at least {least_units} {units}; ")
-    each = f" on each of {builds} builds" if builds > 1 else ""
-    least = " (the least that the rounding of a success rate allows)" if observed < spread * (1 - 1e-9) else ""
-    supposed = f"{sizes[0]:g}" if len(sizes) == 1 else f"{sizes[0]:g} to {sizes[-1]:g}"
-    few, many = spread_range(spread, sum(max(estimate.freedom, 1) for estimate in estimates))
-    totals = [seeds_needed([(size, at) for _, size in rows], level) for at in (spread, few, many)]
-    count, fewest, most = (  # seeds on each build
-        total if total > MOST else -(-max(total, builds + least_units - 1) // builds) for total in totals
-    )
-    return (
-        f"{few_yet}about {_count(count)} {fresh}{units}{each} would decide, if judged once; "
-        f"the spread between {units} is {spread:.{digits}f}{unit}{least} and is uncertain, so "
-        f"from {_count(fewest)} to {_count(most)} may be needed; "
-        f"this assumes true effects of {supposed}{unit}, and {100 * POWER:g} % probability to show all of these rows"
-    )
-
-
-def _units_in_words(estimates: Sequence[Estimate]) -> tuple[str, int]:
-    """Return the units whose number decides these rows, and the least number for a verdict."""
-    over = {estimate.over for estimate in estimates}
-    if TASKS in over:
-        return "tasks", MIN_TASKS
-    if RUNS in over:
-        return "runs of both sides together", 2 * MIN_JUDGED
-    return "builds" if any(estimate.about == SUCH_BUILDS for estimate in estimates) else "seeds", MIN_JUDGED
-
-
-def _mean_square(numbers: Sequence[float]) -> float:
-    return float(np.sqrt(np.mean(np.square(numbers))))
-
-
-def _count(count: int) -> str:
-    return f"more than {MOST}" if count > MOST else str(count)

@@ -12,7 +12,7 @@ from typing import Any
 from plat_analysis.artifact import Figure, number, provenance, record
 from plat_analysis.builder_options import takes
 from plat_analysis.contrasts.cell import Contrast, Estimates, Term
-from plat_analysis.contrasts.setting_correlations import check_steps
+from plat_analysis.contrasts.foretelling import check_steps
 from plat_analysis.data.labels import label
 from plat_analysis.data.published import printed_table
 from plat_analysis.data.results import Results

@@ -26,6 +26,7 @@ class Estimate:
     error, units   standard error over `units` independent units (seeds, builds, tasks, or runs of both sides); None
                    below three of them
     freedom        degrees of freedom of that error
+    shared_error   standard error with at least the spread of the peers (`significance.shared_spread`); else None
     about          which builds of the base model the interval is about: `this build`, `these 2 builds`, `such builds`;
                    "" for runs without builds
     samples        the values of the units, for tests by sign flips: one sample for each source of chance. If `over` is
@@ -53,6 +54,7 @@ class Estimate:
     star: int = 0
     values: Mapping[Any, float] = field(default_factory=dict, repr=False, compare=False)
     asks: Mapping[Any, tuple[str, ...]] = field(default_factory=dict, repr=False, compare=False)
+    shared_error: float | None = None
 
     @property
     def complete(self) -> bool:
@@ -66,21 +68,24 @@ class Estimate:
 
     @property
     def judged(self) -> bool:
-        """Return True if it may decide a star or a verdict: complete, and `freedom` is at least `MIN_JUDGED` - 1."""
-        return self.complete and self.error is not None and self.freedom + 1 >= MIN_JUDGED
+        """Return True if it may decide a star or a verdict: it is complete and has `MIN_JUDGED` units or more."""
+        units = min(self.units, self.freedom + 1)  # a mean of strata has fewer degrees of freedom
+        return self.complete and self.error is not None and units >= MIN_JUDGED
 
-    def p_above(self, bound: float) -> float | None:
+    def p_above(self, bound: float, error: float | None = None) -> float | None:
         """Return the one-sided p-value of "the true value is at most `bound`", by Student's t.
 
-        Return None without an error over seeds or builds, and 1 if the units are all equal.
+        `error` replaces the standard error. Return None without an error over seeds or builds, and 1 if the units are
+        all equal.
         """
-        if self.value is None or self.error is None:
+        error = self.error if error is None else error
+        if self.value is None or error is None:
             return None
-        if self.error <= TINY * max(1.0, abs(self.value)):  # without spread nothing is shown
+        if error <= TINY * max(1.0, abs(self.value)):  # without spread nothing is shown
             return 1.0
         from scipy.special import stdtr
 
-        return float(stdtr(self.freedom, (bound - self.value) / self.error))
+        return float(stdtr(self.freedom, (bound - self.value) / error))
 
     def scaled(self, factor: float) -> Estimate:
         """Return a copy in another unit, e.g. times 100 for percent; a negative factor swaps the ends. `star` stays."""
@@ -89,7 +94,8 @@ class Estimate:
             return None if number is None else number * factor
 
         low, high = (times(self.low), times(self.high)) if factor >= 0 else (times(self.high), times(self.low))
-        error, deviation = (None if sd is None else sd * abs(factor) for sd in (self.error, self.deviation))
+        spreads = (self.error, self.shared_error, self.deviation)
+        error, shared, deviation = (None if sd is None else sd * abs(factor) for sd in spreads)
         samples = tuple(tuple(value * factor for value in sample) for sample in self.samples)
         values = {replicate: value * factor for replicate, value in self.values.items()}
         return replace(
@@ -98,6 +104,7 @@ class Estimate:
             low=low,
             high=high,
             error=error,
+            shared_error=shared,
             deviation=deviation,
             samples=samples,
             values=values,

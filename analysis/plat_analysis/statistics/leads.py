@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from plat_analysis.statistics.correlation import MIN_SETTINGS, Families, orders, orders_within
+from plat_analysis.statistics.correlation import MIN_SETTINGS
+from plat_analysis.statistics.orders import Families, orders, orders_within
 from plat_analysis.statistics.significance import sign_flip_p
 
 ROUNDING = 1e-9

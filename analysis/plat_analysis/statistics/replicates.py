@@ -44,8 +44,9 @@ def over_replicates(
               with `fixed` builds the mean has no interval
     builds    `fixed`: about these builds. They are strata: the mean of their means, with the variance between seeds
               pooled. `random`: about builds like these. With one build as `fixed`; with more, the units are means of
-              builds. Where seeds are crossed with builds, the variances of the mean over builds and over seeds are
-              added, with the smaller degrees of freedom (conservative). Two builds have a mean and no interval
+              builds. Where every build has every seed, both vary the mean (`_crossed_variance`). Where some pairs are
+              missing, the variances of the mean over builds and over seeds are added, with the smaller degrees of
+              freedom (conservative: the residual is counted twice). Two builds have a mean and no interval
     facts     go into the Estimate: wanted, run_ids, note
     """
     if not values:
@@ -87,10 +88,41 @@ def _over_builds(
         return estimate
     crossed = not seedless and len(of_seeds) < len(values)
     samples = (of_builds, of_seeds) if crossed else (of_builds,)
-    variance = sum(max(float(np.var(sample, ddof=1)), rounding**2) / len(sample) for sample in samples)
+    parts = [max(float(np.var(sample, ddof=1)), rounding**2) / len(sample) for sample in samples]
     estimate = replace(estimate, over="builds", samples=samples)
     units = min(map(len, samples))
-    return _with_interval(estimate, variance**0.5, units, units - 1)
+    if not crossed or len(values) < len(of_builds) * len(of_seeds):
+        return _with_interval(estimate, sum(parts) ** 0.5, units, units - 1)
+    variance, freedom = _crossed_variance(values, *parts)
+    return _with_interval(estimate, variance**0.5, units, freedom)
+
+
+def _crossed_variance(values: Mapping[Replicate, float], of_builds: float, of_seeds: float) -> tuple[float, float]:
+    """Return the variance of the mean, and its degrees of freedom, where every build has every seed.
+
+    With B builds, S seeds and the mean squares of an analysis of variance without replication, the variance is
+    (MSb + MSs - MSe) / (B S) (both mean squares contain the residual), and at least the larger of MSb / (B S) and
+    MSs / (B S). The degrees of freedom are Satterthwaite's, and at least min(B, S) - 1.
+
+    Args:
+        values: replicate -> its value.
+        of_builds: variance of the mean over builds, MSb / (B S); at least that of rounding.
+        of_seeds: the same over seeds, MSs / (B S).
+    """
+    table = np.array(_by_build_and_seed(values))
+    builds, seeds = table.shape
+    residual = table - table.mean(axis=1, keepdims=True) - table.mean(axis=0) + table.mean()
+    degrees = (builds - 1, seeds - 1, (builds - 1) * (seeds - 1))
+    of_residual = float((residual**2).sum()) / degrees[2] / table.size
+    variance = max(of_builds + of_seeds - of_residual, of_builds, of_seeds)
+    squares = sum(part**2 / n for part, n in zip((of_builds, of_seeds, of_residual), degrees, strict=True))
+    return variance, max(variance**2 / squares if squares else 0.0, min(builds, seeds) - 1)
+
+
+def _by_build_and_seed(values: Mapping[Replicate, float]) -> list[list[float]]:
+    """Return the values [build, seed] of a complete crossing."""
+    builds, seeds = grouped(values, 0), grouped(values, 1)
+    return [[values[Replicate(build, seed)] for seed in seeds] for build in builds]
 
 
 def these_builds(values: Mapping[Replicate, Any]) -> str:
@@ -113,7 +145,7 @@ def _means(values: Mapping[Replicate, float], part: int) -> tuple[float, ...]:
     return tuple(sum(group) / len(group) for group in grouped(values, part).values())
 
 
-def _with_interval(estimate: Estimate, error: float, units: int, freedom: int) -> Estimate:
+def _with_interval(estimate: Estimate, error: float, units: int, freedom: float) -> Estimate:
     from scipy.special import stdtrit
 
     assert estimate.value is not None

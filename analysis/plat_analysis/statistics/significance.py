@@ -21,6 +21,7 @@ from plat_analysis.statistics.unpaired import RUNS, permutation_p
 EXACT = 12  # up to this many values all flips are counted, beyond that DRAWN of them
 DRAWN = 20_000
 ROUNDING = 1e-9  # relative; sums closer than this are equal
+OWN_SPREAD = 8  # from this many units on, a row is tested with its own spread; fewer may agree by chance
 
 
 def sign_flip_p(values: Sequence[float]) -> float:
@@ -61,16 +62,22 @@ def flips_above(estimate: Estimate, bound: float) -> float:
 def shown_above(estimate: Estimate, bound: float) -> float:
     """Return the p-value of "the true value is at most `bound`" that stars and verdicts use; 1 without an error.
 
-    It is the larger of Student's t and the sign flips; t alone where no unit is on the other side of the bound, because
-    five units have 32 sign vectors, so that flips alone show nothing at 2.5 %. Limit: n units that are tosses of a coin
-    agree by chance in 1 of 2**n samples. Of an unpaired difference it is the larger of Welch's t and the permutations.
+    It is the larger of Student's t and the sign flips. Where no unit is on the other side of the bound, t with the
+    shared spread (`shared_spread`) replaces both if it is smaller or if there are fewer than `OWN_SPREAD` units: n
+    units have 2**n sign vectors, so that five show nothing at 2.5 %, and ten nothing among 26 rows. Limit: n units that
+    are tosses of a coin agree by chance in 1 of 2**n samples. Of an unpaired difference it is the larger of Welch's t
+    and the permutations.
     """
     p = estimate.p_above(bound)
     if p is None:
         return 1.0
-    if p > 0.5 or _unanimous(estimate, bound):
+    if p > 0.5:
         return p
-    return max(p, flips_above(estimate, bound))
+    if not _unanimous(estimate, bound):
+        return max(p, flips_above(estimate, bound))
+    by_shared = estimate.p_above(bound, estimate.shared_error)
+    assert by_shared is not None
+    return by_shared if estimate.units < OWN_SPREAD else min(by_shared, max(p, flips_above(estimate, bound)))
 
 
 def shown_below(estimate: Estimate, bound: float) -> float:
@@ -222,11 +229,15 @@ def spread_range(spread: float, freedom: float) -> tuple[float, float]:
 #
 # Holm's procedure keeps the probability of any false decision in a family at its level. The p-values are those of
 # `significance.shown_above`. `benchmarks/error_rates.py` measures the error rates, also where `SPREAD_SHARE` is 0.
+#
+# Below `OWN_SPREAD` units, a row has at least the spread of its peers: a few units may agree by chance. From then on it
+# has its own spread. A row that varies much would otherwise hide effects in all others.
+#
 # Limit: a collapse that none of a few seeds shows leaves no spread to warn of it, so a table of one cell is starred
 # too often.
 
 ERROR = 1 - LEVEL  # probability of any false decision in a family
-SPREAD_SHARE = 1.0  # least spread of a cell, as a share of its peers': a few seeds may agree by chance
+SPREAD_SHARE = 1.0  # least shared spread of a cell, as a share of that of its peers
 Key = TypeVar("Key")
 
 
@@ -246,19 +257,24 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def shared_spread(estimates: Mapping[Key, Estimate]) -> dict[Key, Estimate]:
-    """Return the estimates with standard errors of at least `SPREAD_SHARE` times the spread of all, over √units.
+    """Return the estimates with their `shared_error`: at least `SPREAD_SHARE` times the spread of all, over √units.
 
     The estimates are peers: cells of one column, or rows of one claim. Their spread is the root mean square of error
-    times √units. Intervals stay as they are. Estimates without an error stay, and are not counted.
+    times √units. Below `OWN_SPREAD` units, `error` becomes `shared_error`. Intervals stay as they are. Estimates
+    without an error stay, and are not counted.
     """
     squares = [estimate.error**2 * estimate.units for estimate in estimates.values() if estimate.error is not None]
     least = SPREAD_SHARE * float(np.sqrt(np.mean(squares))) if squares else 0.0
-    return {
-        key: replace(estimate, error=max(estimate.error, least / estimate.units**0.5))
-        if estimate.error is not None
-        else estimate
-        for key, estimate in estimates.items()
-    }
+    return {key: _sharing(estimate, least) for key, estimate in estimates.items()}
+
+
+def _sharing(estimate: Estimate, least: float) -> Estimate:
+    """Return the estimate with a spread of at least `least` between its units; see `shared_spread`."""
+    if estimate.error is None:
+        return estimate
+    shared = max(estimate.error, least / estimate.units**0.5)
+    own = estimate.error if estimate.units >= OWN_SPREAD else shared
+    return replace(estimate, error=own, shared_error=shared)
 
 
 def starred(columns: Sequence[Mapping[Key, Estimate]]) -> dict[Key, Estimate]:

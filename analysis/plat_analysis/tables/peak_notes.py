@@ -13,6 +13,7 @@ from plat_analysis.data.results import RunView
 from plat_analysis.quantities.quantity import Fall, fall_after_peak
 from plat_analysis.statistics.intervals import MIN_JUDGED, Estimate
 from plat_analysis.statistics.replicates import MIN_UNITS
+from plat_analysis.statistics.significance import OWN_SPREAD
 
 if TYPE_CHECKING:
     from plat.spec.expansion.experiment import Experiment
@@ -74,8 +75,8 @@ def star_rule(changes: Iterable[Estimate]) -> str:
     return (
         "A star marks a change that differs from zero in two tests over runs, Student's t and sign flips. The error "
         "rate over all changes of the table is controlled at 5 % (Holm). The spread of a cell is taken to be at least "
-        "that of its column, and for a rate at least that of rounding it to one instance. The printed "
-        "intervals are 95 % intervals of single cells, without these corrections."
+        f"that of its column below {OWN_SPREAD} runs, and for a rate at least that of rounding it to one instance. "
+        "The printed intervals are 95 % intervals of single cells, without these corrections."
     )
 
 

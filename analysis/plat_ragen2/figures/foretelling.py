@@ -16,7 +16,7 @@ import numpy as np
 
 from plat_analysis.artifact import Figure, number, p_value, provenance, record
 from plat_analysis.builder_options import takes
-from plat_analysis.contrasts.setting_correlations import Foretelling, check_steps
+from plat_analysis.contrasts.foretelling import Foretelling, check_steps
 from plat_analysis.data.labels import label, measure_label
 from plat_analysis.data.published import PrintedTable, printed_table
 from plat_analysis.data.results import Results

@@ -16,7 +16,7 @@ from plat.errors import SpecError
 from plat_analysis.artifact import Figure, number, provenance, record
 from plat_analysis.builder_options import takes
 from plat_analysis.contrasts.cell import Contrast, Estimates, Term
-from plat_analysis.contrasts.setting_correlations import check_steps
+from plat_analysis.contrasts.foretelling import check_steps
 from plat_analysis.data.labels import label
 from plat_analysis.data.published import PrintedTable, printed_table
 from plat_analysis.data.results import Results, spell

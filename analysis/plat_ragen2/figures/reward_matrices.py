@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from plat.errors import SpecError
 from plat_analysis.artifact import Figure, number
 from plat_analysis.builder_options import takes
-from plat_analysis.contrasts.setting_correlations import check_steps
+from plat_analysis.contrasts.foretelling import check_steps
 from plat_analysis.data.labels import label
 from plat_analysis.data.results import Results, RunView, replicate_order
 from plat_analysis.facets import AxisNames, Facets, Layout, rows_or

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from plat.errors import SpecError
-from plat_analysis.claims.checks import mean_delta_positive
+from plat_analysis.claims.checks import decide_small, mean_delta_positive
 from plat_analysis.claims.decided import RowEvidence, decide_rows
 from plat_analysis.claims.engine import Verdict, run_checks
 from plat_analysis.statistics.intervals import Estimate
@@ -125,6 +125,65 @@ def test_two_builds_are_judged_as_strata_where_the_claim_says_so():
     three = values | {Replicate(2, seed): 3.0 + 0.1 * seed for seed in range(5)}
     such = decide_rows({"PPO": RowEvidence(over_replicates(three, wanted=15))})
     assert such.status == "not_enough_data" and "about such builds of the base model" in such.lines
+
+
+def changes(*tables, builds="fixed"):
+    """Rows of changes [build, seed], or [seed] of one build."""
+    rows = {}
+    for at, table in enumerate(tables):
+        table = np.atleast_2d(np.array(table, float))
+        values = {Replicate(b, s): float(x) for b, row in enumerate(table) for s, x in enumerate(row)}
+        rows[str(at)] = RowEvidence(over_replicates(values, builds=builds, wanted=table.size))
+    return rows
+
+
+def test_a_rare_loss_stands_beside_the_mean():
+    gains = [2.4, 2.6, 2.2, 2.9, 2.5, 2.0, 3.0, 2.3, 2.7]
+    verdict = decide_rows(changes([*gains, -20.1]))
+    assert verdict.status == "open"
+    assert "; usually above zero (9 of 10), the mean is open; median +2.5, largest loss −20.1" in verdict.lines[1]
+    mirrored = decide_rows(changes([-gain for gain in gains] + [20.1]))
+    assert mirrored.lines[1].endswith("; median −2.5, largest gain +20.1") and "usually" not in mirrored.detail
+    assert "median" not in decide_rows(changes([*gains, 1.0])).detail, "no loss"
+    assert "usually" not in decide_rows(changes([*gains, 2.0])).detail, "the mean is above zero"
+    small = decide_small(changes([*gains, -20.1]))
+    assert "largest loss −20.1" in small.lines[0]
+
+
+def test_seeds_that_builds_share_are_warned_of():
+    shared = np.array([1.0, -2.0, 4.0, 0.5, -1.0])
+    apart = [[1.0, 2.0, -1.0, 3.0, 0.0], [2.0, -1.0, 1.0, 0.0, 3.0]]
+    verdict = decide_rows(changes(apart, [shared, np.add(shared, [3.0, 3.1, 2.9, 3.2, 3.0])]))
+    assert (
+        "changes of one seed agree across builds in 1 (correlation 1.00, by chance in 1 of 20 claims)" in verdict.detail
+    )
+    assert "5 seeds count, not 10 runs" in verdict.detail
+    assert "agree" not in decide_rows(changes(apart)).detail
+    assert "agree" not in decide_rows(changes([shared] * 6, builds="random")).detail, "seeds are crossed with builds"
+
+
+def test_the_least_p_value_of_sign_flips_is_said_where_they_decide():
+    table = 3.0 + np.arange(6)[:, None] / 10 + np.arange(5)
+    table[2] -= table[2].mean() + 0.1  # one build of six
+    verdict = decide_rows(changes(table, builds="random"))
+    assert ".031 (sign flips, the least that 5 seeds allow)" in verdict.detail and verdict.status == "open"
+    many = changes(3 + 0.01 * np.arange(8), *(30 * np.random.default_rng(1).standard_normal((8, 8))))
+    assert ".004 (sign flips, the least that 8 seeds allow)" in decide_rows(many).detail, "nine rows need .0028"
+    two = decide_rows(dict(list(many.items())[:2]))
+    assert two.status == "shown_in_part" and "allow" not in two.lines[1]
+    assert "allow" not in decide_rows(changes(3 + 0.1 * np.arange(5))).detail, "t decides"
+
+
+def test_the_seeds_of_rows_with_their_own_spread():
+    few, many = (
+        decide_rows(changes(*(spread * np.linspace(-1, 1, seeds) for spread in (16, 40)))).detail for seeds in (5, 10)
+    )
+    assert (
+        "the spread between seeds is 10.8 to 26.9 points" in many and "the spread between seeds is 24.1 points" in few
+    )
+    alone = decide_rows(changes(40 * np.linspace(-1, 1, 10))).detail
+    seeds = [int(re.search(r"about (\d+) fresh", text)[1]) for text in (many, alone)]
+    assert seeds[0] > seeds[1], "the row that varies most decides, with two rows to show"
 
 
 def test_every_row_has_a_line_of_its_own():

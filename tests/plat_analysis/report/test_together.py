@@ -12,7 +12,7 @@ from plat_analysis.statistics.replicates import Replicate, over_replicates
 
 
 def verdicts(*p_values):
-    """Decided claims of these p-values, undecided ones where there is none."""
+    """Decided claims of these p-values, open ones where there is none."""
     return [Verdict("open" if p is None else "shown_in_part", id=f"c{i}", p=p) for i, p in enumerate(p_values)]
 
 

@@ -12,17 +12,8 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from plat_analysis.statistics import correlation
-from plat_analysis.statistics.correlation import (
-    apart,
-    between,
-    column_orders,
-    orders,
-    orders_within,
-    over_runs,
-    partial,
-    smallest_p,
-    within,
-)
+from plat_analysis.statistics.correlation import apart, between, over_runs, partial, within
+from plat_analysis.statistics.orders import column_orders, orders, orders_within, smallest_p
 
 SHAPE = (7, 2, 3)
 values = arrays(np.float64, SHAPE, elements=st.integers(-20, 20).map(float))

@@ -18,6 +18,8 @@ TABLES = 200
 PARTS = (
     "tables",
     "claims",
+    "spreads",
+    "assumptions",
     "looks",
     "builds",
     "regimes",
@@ -62,7 +64,7 @@ def test_nulls_are_rarely_starred_or_claimed(rates, spread):
 
 
 @pytest.mark.parametrize("spread", ["even", "lottery", "half"])
-def test_a_true_published_size_is_rarely_called_not_reproduced(rates, spread):
+def test_a_true_published_size_is_rarely_excluded(rates, spread):
     true = outcomes(rates, spread, 5, np.array(rates.PUBLISHED))
     assert rates.share(true, lambda outcome: outcome.verdict in ("contradicted", "not_of_this_size")) <= most(
         0.025, TABLES
@@ -84,6 +86,30 @@ def test_one_condition_that_collapses_in_half_of_its_runs(simulated, kind, rows,
     assert claims.held(kind, rows, seeds, 600) <= most(claims.promised(seeds), 600)
 
 
+@pytest.mark.parametrize("kind, rows", [("tosses", 1), ("tosses", 4), ("and calm", 4), ("and calm", 9), ("calm", 4)])
+@pytest.mark.parametrize("pairs", [8, 10])
+def test_rows_with_their_own_spread_keep_the_promise(simulated, kind, rows, pairs):
+    assert simulated["claims"].held(kind, rows, pairs, 400) <= most(0.025, 400)
+
+
+def test_a_row_that_varies_much_hides_no_other_from_eight_pairs_on(simulated):
+    spreads = simulated["spreads"]
+    assert spreads.power((1, 2, 3, 6), 10, 200) > 0.95 and spreads.power((1, 2, 3, 6), 8, 200) > 0.7
+    assert spreads.power((1, 2, 3, 6), 5, 200) < 0.1, "few tosses of a coin may agree"
+    for pairs in (8, 10, 20):
+        assert spreads.held((1, 2, 3, 6), pairs, 400) <= most(0.025, 400)
+
+
+def test_what_is_promised_of_one_sided_changes_and_of_common_seeds(simulated):
+    assumptions = simulated["assumptions"]
+    for kind in assumptions.SYMMETRIC:
+        assert assumptions.shares(kind, 1, 2, 5, "fixed", 400)[0] <= most(0.025, 400), kind
+    assert assumptions.shares("seeds 90 %", 1, 6, 5, "random", 400)[0] <= most(0.025, 400)
+    for kind, warned in (("losses", 0.4), ("seeds 90 %", 0.75)):  # not promised, and often warned
+        wrong, said = assumptions.shares(kind, 1, 2, 5, "fixed", 400)
+        assert wrong > most(0.025, 400) and said > warned, kind
+
+
 def test_students_t_alone_would_not_do(simulated):
     assert simulated["claims"].held_by_t_alone(7, 4000) > most(0.025, 4000)
 
@@ -99,8 +125,8 @@ def test_foreseen_looks_and_fresh_seeds_keep_the_promise(simulated):
 def test_claims_over_builds_keep_their_promise(simulated):
     builds = simulated["builds"]
     for case in builds.CASES:
-        reproduced, _ = builds.held(*case, 200)
-        assert reproduced <= most(1 / 32 if case[0] != "shift" else 0.025, 400), case
+        shown, _ = builds.held(*case, 200)
+        assert shown <= most(1 / 32 if case[0] != "shift" else 0.025, 400), case
     for seeds, kind in ((5, "shift"), (5, "tosses")):
         assert builds.held(kind, 2, seeds, "fixed", 400)[1] <= most(0.05, 400) + 0.01
 
@@ -165,6 +191,18 @@ def test_a_cell_supposes_at_least_the_spread_of_its_peers():
     assert guarded["calm"].error == pytest.approx(common / np.sqrt(3))
     assert guarded["wild"].error == cells["wild"].error and guarded["alone"].error is None
     assert (guarded["calm"].low, guarded["calm"].high) == (cells["calm"].low, cells["calm"].high)
+
+
+def test_from_eight_units_on_a_cell_has_its_own_spread():
+    def cell(spread, units):
+        values = spread * np.linspace(-1, 1, units)
+        return over_replicates({Replicate(None, seed): float(x) for seed, x in enumerate(values)}, wanted=units)
+
+    cells = {"seven": cell(1, 7), "eight": cell(1, 8), "wild": cell(30, 8)}
+    guarded = shared_spread(cells)
+    assert guarded["seven"].error == guarded["seven"].shared_error > 5 * cells["seven"].error
+    assert guarded["eight"].error == cells["eight"].error < guarded["eight"].shared_error / 5
+    assert guarded["wild"].shared_error == guarded["wild"].error
 
 
 def test_a_cell_that_lacks_runs_has_no_star():

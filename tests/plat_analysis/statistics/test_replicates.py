@@ -98,18 +98,68 @@ def test_such_builds_are_judged_from_five_builds_on(builds, judged):
     assert over_replicates(values, wanted=len(values)).judged == judged
 
 
-def test_a_crossed_design_keeps_its_level():
-    rng = np.random.default_rng(1)
-    builds, crossed, wrong = 4, 3, 0
-    for _ in range(1500):
-        of_build, of_seed = rng.normal(size=builds), rng.normal(size=crossed)
-        noise = 0.3 * rng.normal(size=(builds, crossed))
-        values = {
-            Replicate(b, s): of_build[b] + of_seed[s] + noise[b, s] for b in range(builds) for s in range(crossed)
-        }
-        estimate = over_replicates(values, wanted=builds * crossed)
+def crossed(table):
+    return {Replicate(b, s): float(value) for b, row in enumerate(table) for s, value in enumerate(row)}
+
+
+def mean_squares(table):
+    """Of builds, seeds and the residual, by loops over the cells of a two-way table."""
+    builds, seeds = len(table), len(table[0])
+    grand = sum(map(sum, table)) / (builds * seeds)
+    rows = [sum(row) / seeds for row in table]
+    columns = [sum(row[s] for row in table) / builds for s in range(seeds)]
+    of_builds = seeds * sum((mean - grand) ** 2 for mean in rows) / (builds - 1)
+    of_seeds = builds * sum((mean - grand) ** 2 for mean in columns) / (seeds - 1)
+    rest = sum((table[b][s] - rows[b] - columns[s] + grand) ** 2 for b in range(builds) for s in range(seeds))
+    return of_builds, of_seeds, rest / ((builds - 1) * (seeds - 1))
+
+
+@pytest.mark.parametrize("of_build, of_seed", [(3.0, 3.0), (3.0, 0.0), (0.0, 3.0), (0.0, 0.0)])
+def test_crossed_builds_and_seeds_against_an_analysis_of_variance(of_build, of_seed):
+    random = np.random.default_rng(4)
+    for _ in range(20):
+        noise = random.normal(size=(6, 5))
+        table = (noise + of_build * random.normal(size=(6, 1)) + of_seed * random.normal(size=(1, 5))).tolist()
+        b, s, rest = mean_squares(table)
+        estimate = over_replicates(crossed(table), wanted=30)
+        variance = max(b + s - rest, b, s)
+        freedom = max(variance**2 / (b**2 / 5 + s**2 / 4 + rest**2 / 20), 4)
+        assert estimate.error == pytest.approx((variance / 30) ** 0.5) and estimate.freedom == pytest.approx(freedom)
+        half = stats.t.ppf(0.975, freedom) * (variance / 30) ** 0.5
+        assert estimate.high - estimate.value == pytest.approx(half) and estimate.units == 5
+
+
+def test_an_incomplete_crossing_counts_the_residual_twice():
+    table = np.random.default_rng(4).normal(size=(5, 5))
+    values = dict(list(crossed(table).items())[1:])
+    estimate = over_replicates(values, wanted=24)
+    of_builds = [np.mean(table[b][b == 0 :]) for b in range(5)]
+    of_seeds = [np.mean(table[s == 0 :, s]) for s in range(5)]
+    assert estimate.error**2 == pytest.approx((np.var(of_builds, ddof=1) + np.var(of_seeds, ddof=1)) / 5)
+    assert estimate.freedom == 4
+
+
+def test_four_builds_of_many_seeds_are_not_judged():
+    table = np.random.default_rng(0).normal(size=(4, 30)) + np.arange(30)
+    estimate = over_replicates(crossed(table), wanted=120)
+    assert estimate.freedom > 4 and not estimate.judged
+
+
+def test_crossed_values_have_at_least_the_spread_of_rounding():
+    estimate = over_replicates(crossed(np.full((5, 5), 0.4)), 0.16, wanted=25)
+    assert estimate.error == pytest.approx(0.16 * (2 / 5) ** 0.5)
+    assert over_replicates(crossed(np.full((5, 5), 0.4)), wanted=25).p_above(0.0) == 1.0
+
+
+@pytest.mark.parametrize("of_build, of_seed, noise", [(1, 1, 0.3), (1, 0, 1), (0, 1, 1), (0, 0, 1), (1, 1, 1)])
+@pytest.mark.parametrize("builds, seeds", [(4, 3), (6, 5)])
+def test_a_crossed_design_keeps_its_level(of_build, of_seed, noise, builds, seeds):
+    rng, wrong = np.random.default_rng(1), 0
+    for _ in range(1000):
+        table = of_build * rng.normal(size=(builds, 1)) + of_seed * rng.normal(size=(1, seeds))
+        estimate = over_replicates(crossed(table + noise * rng.normal(size=(builds, seeds))), wanted=builds * seeds)
         wrong += not estimate.low < 0 < estimate.high
-    assert wrong / 1500 < 0.05 + 0.015
+    assert wrong / 1000 < 0.05 + 0.018
 
 
 def test_the_spread_is_at_least_that_of_rounding():

@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from plat_analysis.statistics.replicates import Replicate, over_replicates
-from plat_analysis.statistics.significance import EXACT, shown_above, shown_below, sign_flip_p
+from plat_analysis.statistics.significance import (
+    EXACT,
+    OWN_SPREAD,
+    shared_spread,
+    shown_above,
+    shown_below,
+    sign_flip_p,
+)
 
 
 def of(values, builds=1):
@@ -43,6 +50,19 @@ def test_four_that_agree_and_one_that_says_nothing_are_not_five():
     assert shown_above(of([9, 10, 11, 12, 0]), 0.0) == 2 / 32
     ten = of([9, 10, 11, 12, 0, 9, 10, 11, 12, 13], builds=2)
     assert shown_above(ten, 0.0) == ten.p_above(0.0), "nine say the same, and none contradicts"
+
+
+def test_from_eight_on_sign_flips_count_unless_the_shared_spread_shows_more():
+    for count in (OWN_SPREAD - 1, OWN_SPREAD):
+        wild = of(30 * np.random.default_rng(1).standard_normal(count))
+        calm = shared_spread({"calm": of(10 + np.arange(count)), "wild": wild})["calm"]
+        by_shared = calm.p_above(0.0, calm.shared_error)
+        own = count >= OWN_SPREAD
+        assert by_shared > 0.01 and shown_above(calm, 0.0) == pytest.approx(0.5**count if own else by_shared)
+        assert (calm.error < calm.shared_error) == own
+    peers = shared_spread({row: of(10 + np.arange(OWN_SPREAD)) for row in "ab"})["a"]
+    assert shown_above(peers, 0.0) == peers.p_above(0.0) < 0.5**OWN_SPREAD
+    assert peers.scaled(-100).shared_error == pytest.approx(100 * peers.shared_error)
 
 
 @pytest.mark.parametrize("count, most", [(6, 0.025), (7, 0.025), (10, 0.025), (5, 1 / 32)])

@@ -227,5 +227,5 @@ def test_a_file_without_a_paper_is_compared_with_none(make_experiment, make_fram
 
 
 def test_the_fine_print_of_all_tables_has_the_same_words():
-    (few, many) = (star_rule([Estimate(value=1.0, error=0.5, freedom=4)] * count) for count in (1, 3))
+    (few, many) = (star_rule([Estimate(value=1.0, error=0.5, units=5, freedom=4)] * count) for count in (1, 3))
     assert few == many and "over all changes of the table is controlled at 5 %" in many

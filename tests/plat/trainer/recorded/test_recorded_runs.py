@@ -50,7 +50,7 @@ def recorded(tmp_path, empty_store, monkeypatch, nothing_named):
 def test_every_verb_takes_recorded_runs(plat, recorded):
     code, out, err = plat("sweep", "mine.yaml")
     assert (code, err) == (0, ""), out
-    assert "reproduced  larger-is-better" in out
+    assert "shown  larger-is-better" in out
     rows = api.load("mine.yaml").metrics
     assert sorted(rows[rows.key == "acc"].step.unique()) == [1, 3] and set(rows[rows.key == "loss"].step) == {1}
     assert plat("claims", "mine.yaml")[0] == 0

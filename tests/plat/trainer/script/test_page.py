@@ -41,7 +41,7 @@ def test_the_files_of_the_page_give_tables_curves_and_effects(
     )
     Path("claim.yaml").write_text(blocks("yaml")[1])
     code, out, _ = plat("sweep", "claim.yaml")
-    assert code == 0 and "reproduced  slow" in out and "above zero: lr = " in out
+    assert code == 0 and "shown  slow" in out and "above zero: lr = " in out
     Path("resumable.py").write_text(resumable)
     Path("resumable.yaml").write_text("title: x\nbase: {trainer: script, script.command: python resumable.py}\n")
     assert plat("sweep", "resumable.yaml")[0] == 0

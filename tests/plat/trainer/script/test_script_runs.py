@@ -204,7 +204,7 @@ def test_an_axis_of_the_command_line_splits_tables_and_claims(project: Path, pla
         "loss (wd = 0)",
         "loss (wd = 1)",
     ]
-    assert "lr = 2   20.4" in out and "reproduced  more/wd-0" in out and "reproduced  more/wd-1" in out
+    assert "lr = 2   20.4" in out and "shown  more/wd-0" in out and "shown  more/wd-1" in out
     assert "/wd-1: " in out and len(runs_of(project)) == 20
 
 
