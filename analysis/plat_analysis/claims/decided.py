@@ -31,6 +31,7 @@ from plat_analysis.statistics.tasks import TASKS
 from plat_analysis.statistics.unpaired import RUNS
 
 LEVEL = ERROR / 2  # one-sided
+MOST_NAMED = 3  # rows named in a short sentence
 SHOWN, OPPOSITE, OPEN, SHORT = "shown", "the opposite is shown", "open", "without enough data"
 Tests = Mapping[str, Mapping[str, float]]  # kind, the claimed one first -> row -> p-value, of the rows with enough data
 
@@ -104,29 +105,37 @@ def settled(kinds: Mapping[str, str], tests: Tests, lines: Mapping[str, str], we
     """
     status, decisive, p = outcome(kinds, tests, weak)
     claimed = next(iter(tests))
-    groups = {
-        kind: [f"{kind} in {len(rows)} of {len(kinds)}", *(lines[row] for row in rows)]
-        for kind in (*tests, OPEN, SHORT)
-        if (rows := [row for row in kinds if kinds[row] == kind])
-    }
-    ordered = sorted(groups, key=lambda kind: kind != decisive)
-    deciding = "; ".join(brief(groups[kind], kind == decisive) for kind in ordered)
-    held = (sum(kind == claimed for kind in kinds.values()), len(kinds))
-    return remarked(
-        Verdict(status, p=p, deciding=deciding, held=held), [line for group in groups.values() for line in group]
-    )
+    groups = {kind: [row for row in kinds if kinds[row] == kind] for kind in (*tests, OPEN, SHORT)}
+    names = {kind: rows for kind, rows in groups.items() if rows}
+    grouped = [
+        line
+        for kind, rows in names.items()
+        for line in (f"{kind} in {len(rows)} of {len(kinds)}", *(lines[row] for row in rows))
+    ]
+    deciding = brief(names, lines, decisive, status == "shown_in_part") if names else ""
+    return remarked(Verdict(status, p=p, deciding=deciding, held=(len(groups[claimed]), len(kinds))), grouped)
 
 
-def brief(group: Sequence[str], decides: bool) -> str:
-    """Return a kind of rows in a few words: its heading, and the finding of its only row where the kind decides.
+def brief(names: Mapping[str, Sequence[str]], lines: Mapping[str, str], decisive: str, in_part: bool) -> str:
+    """Return the kinds of a claim's rows in one short sentence, the deciding one first.
 
-    The p-values of the finding are left out: they stand in the lines of the verdict.
+    Args:
+        names: kind -> its rows.
+        lines: row -> its finding; the p-values, and what follows a semicolon, are left out.
+        decisive: the kind that decided.
+        in_part: True if the verdict's word says in how many rows the deciding kind was found.
     """
-    heading, *rows = group
-    if len(rows) > 1:
-        return heading
-    finding = rows[0].partition(", p ")[0]
-    return f"{heading}: {finding}" if decides else f"{heading} ({finding})"
+    count, parts = sum(map(len, names.values())), []
+    for kind in sorted(names, key=lambda kind: kind != decisive):
+        rows = names[kind]
+        few = f": {', '.join(rows)}" if any(rows) and len(rows) <= MOST_NAMED else f" in {len(rows)}"
+        if kind != decisive:
+            parts.append(f"{kind}{few}")
+            continue
+        finding = lines[rows[0]].partition(", p ")[0].partition(";")[0]
+        head = kind if in_part else f"{kind} in {len(rows)} of {count}"
+        parts.append(f"{head}: {finding}" if len(rows) == 1 else f"{kind}{few}" if in_part else head)
+    return "; ".join(parts)
 
 
 def remarked(verdict: Verdict, remarks: Sequence[str]) -> Verdict:

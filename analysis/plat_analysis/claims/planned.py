@@ -152,8 +152,9 @@ def _verdict(
     else:
         decisive = next(word for word in ("contradicted", *ORDER) if word in groups)
         status = "shown_in_part" if decisive == "shown" and len(groups) > 1 else decisive.replace(" ", "_")
-        ordered = sorted(groups, key=lambda word: word != decisive)
-        deciding = "; ".join(brief(groups[word], word == decisive) for word in ordered)
+        names = {word: [name for name in rows if words[name] == word] for word in groups}
+        found = {name: _line(name, row, decisions[name], plan) for name, row in rows.items()}
+        deciding = brief(names, found, decisive, status == "shown_in_part")
         verdict = Verdict(status, deciding=deciding, held=(list(words.values()).count("shown"), len(rows)))
     if without or planned.open:
         lines = [verdict.deciding, *lines]
@@ -182,7 +183,8 @@ def _line(name: str, row: PlannedRow, decision: Decision, plan: Decide) -> str:
     if decision.word == "not of this size":
         return f"{found}: {_margin(row, plan):g}{row.unit} are excluded"
     if decision.word == "open" and decision.ended and decision.pairs < plan.looks[-1]:
-        return f"{found}, stopped: {_margin(row, plan):g}{row.unit} are unlikely"
+        margin = _margin(row, plan)
+        return f"{found}, stopped: {f'{margin:g}{row.unit} are' if margin else 'the claim is'} unlikely"
     return found
 
 

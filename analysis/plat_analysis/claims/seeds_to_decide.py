@@ -41,7 +41,8 @@ def units_needed(rows: Sequence[tuple[Estimate, float]], level: float, digits: i
     judged = any(estimate.judged for estimate in estimates)  # the present ones were one look
     fresh, few_yet = ("fresh ", "") if judged else ("", f"a verdict needs at least {least_units} {units}; ")
     each = f" on each of {builds} builds" if builds > 1 else ""
-    least = " (the least that the rounding of a success rate allows)" if observed < spread * (1 - 1e-9) else ""
+    rounded = units == "seeds" and observed < spread * (1 - 1e-9)  # over builds, the spread of seeds adds to theirs
+    least = " (the least that the rounding of a success rate allows)" if rounded else ""
     supposed = f"{sizes[0]:g}" if len(sizes) == 1 else f"{sizes[0]:g} to {sizes[-1]:g}"
     few, many = spread_range(spread, sum(max(estimate.freedom, 1) for estimate in estimates))
     known = all(estimate.units >= OWN_SPREAD for estimate in estimates)

@@ -159,7 +159,7 @@ def _tested(row: str, cell: Cell, contrasts: Mapping[str, Contrast], direction: 
     digits = next(iter(contrasts.values())).of.quantity.digits + 1
     found = f"{number(slope.value, digits, True)} {interval(slope, digits, True)}".strip()
     tests = f"p {p_value(p)} (Page and slope), {len(common)} blocks"
-    line = f"{row}: {means}; slope {found} from one condition to the next, {tests}"
+    line = f"{row}: slope {found} from one condition to the next; {means}, {tests}"
     return RowTests(p, opposite, line, slope)
 
 

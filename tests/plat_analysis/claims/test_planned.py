@@ -96,7 +96,12 @@ def test_one_row_has_each_word(make_experiment, make_frames, gain, word):
 def test_other_checks_judge_at_looks_too(make_experiment, make_frames):
     made = store(make_experiment, make_frames, {"PPO": 0.3, "GRPO": 0.0})
     small = mean_delta_small(*made, rows="variant", measure="final", smallest=5.0, builds="fixed")
-    assert small.status == "shown_in_part" and "shown in 1 of 2: GRPO" in small.deciding and not small.planned.needs
+    assert (
+        small.status == "shown_in_part"
+        and small.word == "shown in 1 of 2"
+        and small.deciding.startswith("shown: GRPO")
+        and not small.planned.needs
+    )
     larger = delta_larger(*made, rows="variant", row="PPO", than="GRPO", measure="final", builds="fixed")
     assert larger.status == "shown" and "at 8 pairs" in larger.deciding
     above = level(*made, rows=["variant", "filter"], measure="final", bound=60, only=["PPO · top_p"])

@@ -152,4 +152,4 @@ def test_the_line_that_decides_is_that_of_the_verdict():
     small = decide_small({"a": above, "b": row(0.5, 0.5)})
     assert (small.status, small.deciding[:22]) == ("contradicted", "beyond ±5 points: a +1")
     tests = {"a": RowTests(0.5, 0.5, "a: flat"), "b": RowTests(0.99, 0.001, "b: rises")}
-    assert decide_tests(tests).deciding == "the opposite is shown in 1 of 2: b: rises; open in 1 of 2 (a: flat)"
+    assert decide_tests(tests).deciding == "the opposite is shown in 1 of 2: b: rises; open: a"
