@@ -31,7 +31,7 @@ from plat_analysis.statistics.tasks import TASKS
 from plat_analysis.statistics.unpaired import RUNS
 
 LEVEL = ERROR / 2  # one-sided
-MOST_NAMED = 3  # rows named in a short sentence
+MOST_WORDS = 8  # in the names of the rows of one kind, in a short sentence
 SHOWN, OPPOSITE, OPEN, SHORT = "shown", "the opposite is shown", "open", "without enough data"
 Tests = Mapping[str, Mapping[str, float]]  # kind, the claimed one first -> row -> p-value, of the rows with enough data
 
@@ -128,13 +128,15 @@ def brief(names: Mapping[str, Sequence[str]], lines: Mapping[str, str], decisive
     count, parts = sum(map(len, names.values())), []
     for kind in sorted(names, key=lambda kind: kind != decisive):
         rows = names[kind]
-        few = f": {', '.join(rows)}" if any(rows) and len(rows) <= MOST_NAMED else f" in {len(rows)}"
+        named = " and ".join(rows)
+        is_short = any(rows) and len(named.split()) <= MOST_WORDS
         if kind != decisive:
-            parts.append(f"{kind}{few}")
+            parts.append(f"{kind}: {named}" if is_short else f"{kind} in {len(rows)}")
             continue
-        finding = lines[rows[0]].partition(", p ")[0].partition(";")[0]
-        head = kind if in_part else f"{kind} in {len(rows)} of {count}"
-        parts.append(f"{head}: {finding}" if len(rows) == 1 else f"{kind}{few}" if in_part else head)
+        finding = lines[rows[0]].partition(", " if kind == SHORT else ", p ")[0].partition(";")[0]
+        heading = "" if in_part else f"{kind} in {len(rows)} of {count}"
+        found = finding if len(rows) == 1 else named if in_part and is_short else ""
+        parts.append(": ".join(filter(None, [heading, found])) or kind)
     return "; ".join(parts)
 
 

@@ -99,7 +99,7 @@ def test_other_checks_judge_at_looks_too(make_experiment, make_frames):
     assert (
         small.status == "shown_in_part"
         and small.word == "shown in 1 of 2"
-        and small.deciding.startswith("shown: GRPO")
+        and small.deciding.startswith("GRPO")
         and not small.planned.needs
     )
     larger = delta_larger(*made, rows="variant", row="PPO", than="GRPO", measure="final", builds="fixed")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -110,3 +111,9 @@ def test_pages_have_no_marks_and_stay_short():
     assert sum(words.values()) <= 45_000 and words["paper.md"] <= 1_500
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
     assert not [page.name for page in pages if re.search("<!-- (results|given)", page.read_text(encoding="utf-8"))]
+
+
+def test_a_verdict_has_at_most_thirty_words():
+    committed = json.loads(Path("experiments/verdicts.json").read_text())
+    said = [f"{one['verdict']}: {one['found']}" for file in committed.values() for one in file["claims"].values()]
+    assert max(len(text.split()) for text in said) <= 30 and len(said) > 100
