@@ -70,11 +70,9 @@ def foretells(results: Results, asked: ForetellsOptions) -> Verdict:
         found = asked.foretold(settings, metric, asked.at)
         if isinstance(found, str):
             return RowTests(None, None, f"{name} ({found})")
-        line = (
-            f"{name} at {asked.at}: predictions for a setting left out explain {number(found.with_it, 2)} of the "
-            f"outcome with this metric and {number(found.without, 2)} without it, p {p_value(found.p)} (permutation "
-            "and sign flips)"
-        )
+        shares = f"{number(found.with_it, 2)} of the outcome, {number(found.without, 2)} without it"
+        tests = f"p {p_value(found.p)} (permutation and sign flips)"
+        line = f"{name} at {asked.at} explains {shares}; predictions for a setting left out, {tests}"
         return RowTests(found.p, 1.0, line)
 
     return over_settings(asked.settings(results), asked.metrics, test, asked.looks)

@@ -97,7 +97,7 @@ def _tested(name: str, settings: Settings, pair: Pair, asked: Options) -> RowTes
     shown = f"p {p_value(p)}"
     if asked.sign == "not_positive":
         shown += f" against {number(asked.smallest, 2)}, {p_value(opposite)} for more than zero"
-    return RowTests(p, opposite, f"{name}: {_words(found)} {about[0]}, {shown} {about[1]}")
+    return RowTests(p, opposite, f"{name}: {_words(found)}; {about[0]}, {shown} {about[1]}")
 
 
 def _within(pair: Pair) -> tuple[Correlation, tuple[str, str]]:
@@ -113,7 +113,7 @@ def _between(settings: Settings, pair: Pair, asked: Options) -> tuple[Correlatio
     assert found is not None  # every setting has MIN_JUDGED runs
     units = "builds" if pair.x.shape[1] > 1 else "seeds"
     adjusted = ", adjusted for strength" if given is not None else ""
-    how = f"of measure and outcome of different {units}, {sizes(families)}{adjusted}"
+    how = f"measure and outcome of different {units}, {sizes(families)}{adjusted}"
     # An exact test holds its error with six settings as with eighteen (benchmarks/error_rates.py, part correlation), so
     # few settings are judged. What they lack is power, which the smallest p-value shows.
     few = f"; the smallest p of so few settings is {p_value(smallest_p(families))}" if len(families) < FEW else ""

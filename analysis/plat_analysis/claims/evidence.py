@@ -195,7 +195,7 @@ def over_settings(
 def without_numbers(tested: Mapping[str, RowTests], looks: int, run_ids: Iterable[str], remark: str) -> Verdict:
     """Return the verdict on tests without the numbers of rows; the first reason decides, `remark` is the last."""
     verdict = remarked(decide(tested, looks), [remark])
-    return replace(verdict, run_ids=tuple(dict.fromkeys(run_ids)), deciding=verdict.lines[0])
+    return replace(verdict, run_ids=tuple(dict.fromkeys(run_ids)))
 
 
 def of_tests(tested: Mapping[str, RowTests], looks: int, run_ids: Iterable[str], remark: str) -> Verdict:
