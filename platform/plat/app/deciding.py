@@ -118,7 +118,7 @@ def check_plan(home: Home, uri: str, experiment: Experiment) -> tuple[PlanRecord
     for run in experiment.runs:
         by_seed.setdefault(run.axes.get("seed"), run.id)
     plan = plan_record(experiment, list(by_seed.values()))
-    written = read_plans(home, uri, experiment) if home.exists() else []
+    written = read_plans(uri, experiment.name) if home.exists() else []
     for earlier in written:
         if earlier.digest == plan.digest:
             return earlier, True

@@ -167,6 +167,24 @@ def test_runs_that_were_seen_allow_no_plan(plat, arms, home):
     assert len(results_of(home)) == 20 and not plans_of(home)
 
 
+def test_a_bundle_keeps_the_plan(plat, arms, home, tmp_path):
+    assert plat("sweep", arms, "--decide", "decide.most=8")[0] == 0
+    bundle, there = tmp_path / "bundle", tmp_path / "there"
+    assert plat("export", arms, "decide=true", "decide.most=8", "--out", bundle)[0] in (0, 3)
+    assert plat("import", bundle, "--home", there)[0] == 0
+    assert plans_of(there) == plans_of(home)
+    words = [
+        [(one["id"], one["verdict"], one["detail"]) for one in json.loads(out)["claims"]]
+        for out in (
+            plat("claims", arms, "decide=true", "decide.most=8", "--json", *where)[1]
+            for where in ((), ("--home", there))
+        )
+    ]
+    assert words[0] == words[1]
+    code, _, err = plat("sweep", arms, "--decide", "decide.most=8", "--home", there)
+    assert code == 0 and len(results_of_paths(there)) == 24, err
+
+
 TWO_UNITS = """  - {id: rate, says: x, check: mean_delta_positive, pair: arm, baseline: base, treatment: same,
      measure: {metric: score, percent: true}}
 """

@@ -25,6 +25,7 @@ from plat.store.measured import Measured, conflict, decode
 from plat.store.mlflow.artifacts import read_artifact
 from plat.store.mlflow.connect import check_store
 from plat.store.mlflow.importer import Follow, ImportReport, as_they_are, import_lock, import_runs
+from plat.store.mlflow.plan_record import keep_plans, plan_of
 from plat.store.mlflow.run_record import read_record
 from plat.store.mlflow.stored_runs import stored_runs
 from plat.store.run_directory.paths import RunPaths
@@ -82,6 +83,9 @@ def import_bundle(
     report.present = len(runs) - len(new)
     report.experiments, report.overrides = [entry["name"] for entry in bundle.experiments], bundle.overrides
     report.stored = import_runs(home, uri, runs=[home.run(run.id) for run in runs], follow=follow, curves=curves)
+    for entry in bundle.experiments:
+        if entry.get("plans"):
+            keep_plans(home, uri, entry["name"], [plan_of(plan) for plan in entry["plans"]])
     return report
 
 

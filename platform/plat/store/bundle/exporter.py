@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,6 +73,7 @@ def export_bundle(
                 "title": experiment.title,
                 "wanted": len(experiment.runs),
                 "runs": [run.id for run in experiment.runs if run.id in exported],
+                **_plans(home, experiment),
             }
             for experiment in experiments
         ],
@@ -81,6 +82,16 @@ def export_bundle(
     )
     write_bundle(bundle, folder)
     return report
+
+
+def _plans(home: Home, experiment: Experiment) -> dict[str, Any]:
+    """Return `plans`, the plans of a file with `decide` as the home's store has them; {} without any."""
+    if experiment.decide is None:
+        return {}
+    from plat.store.mlflow.plan_record import read_plans
+
+    plans = [asdict(plan) for plan in read_plans(home.store_uri(), experiment.name)]
+    return {"plans": plans} if plans else {}
 
 
 def _nothing_to_export(home: Home, left_out: Mapping[str, str]) -> BundleError:

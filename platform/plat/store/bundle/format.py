@@ -31,7 +31,7 @@ class Bundle:
     """The content of a bundle."""
 
     tables: dict[str, pyarrow.Table]  # each of KINDS -> Arrow table with the columns of `schema`
-    # per experiment file a dictionary with `name`, `title` and `runs` (ids)
+    # per experiment file a dictionary with `name`, `title`, `runs` (ids), and `plans` (fields of `PlanRecord`) if any
     experiments: list[dict[str, Any]] = field(default_factory=list)
     overrides: list[str] = field(default_factory=list)  # overrides of the command line at the export
     files: dict[str, str] = field(default_factory=dict)  # path below `experiments/` -> text

@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from plat.store.home import Home
 from plat.store.mlflow.connect import open_writer
@@ -24,6 +24,8 @@ from plat.store.mlflow.store_errors import store_errors
 from plat.store.mlflow.uri import sqlite_path
 
 if TYPE_CHECKING:
+    from mlflow.entities import Run
+
     from plat.spec.expansion.experiment import Experiment
 
 PLAN = "plat.plan."
@@ -63,20 +65,45 @@ def plan_record(experiment: Experiment, runs: Sequence[str]) -> PlanRecord:
     return PlanRecord(experiment.decide.looks, experiment.decide.margin, digest, short)
 
 
-def read_plans(home: Home, uri: str, experiment: Experiment) -> list[PlanRecord]:
-    """Return the plans that the store has of this file, the oldest first. Raises StoreError if it cannot be read."""
+def read_plans(uri: str, name: str) -> list[PlanRecord]:
+    """Return the plans that the store has of the file of this name, the oldest first.
+
+    Raises StoreError if the store cannot be read.
+    """
+    tags = [(key, value) for run in _file_runs(uri, name) for key, value in run.data.tags.items()]
+    plans = [plan_of(json.loads(text)) for key, text in tags if key.startswith(PLAN)]
+    return sorted(plans, key=lambda plan: plan.written)
+
+
+def plan_of(values: Mapping[str, Any]) -> PlanRecord:
+    """Return a plan from its fields, as JSON has them."""
+    return PlanRecord(**{**values, "looks": tuple(values["looks"]), "runs": tuple(values["runs"])})
+
+
+def _file_runs(uri: str, name: str) -> list[Run]:
     from mlflow.entities import ViewType
 
     path = sqlite_path(uri)
     if path is not None and not has_content(path):
         return []
     with store_errors(uri):
-        query = f"tags.`plat.file` = '{clean_key(experiment.name)}'"
-        found = find_runs(mlflow_client(uri), query, ViewType.ACTIVE_ONLY)
-    texts = [value for run in found for key, value in run.data.tags.items() if key.startswith(PLAN)]
-    read = [json.loads(text) for text in texts]
-    plans = [PlanRecord(**{**one, "looks": tuple(one["looks"]), "runs": tuple(one["runs"])}) for one in read]
-    return sorted(plans, key=lambda plan: plan.written)
+        return find_runs(mlflow_client(uri), f"tags.`plat.file` = '{clean_key(name)}'", ViewType.ACTIVE_ONLY)
+
+
+def keep_plans(home: Home, uri: str, name: str, plans: Sequence[PlanRecord]) -> None:
+    """Add plans, with their times, to the file's run in the store, which exists; those that it has stay.
+
+    Raises StoreError if the store cannot be written.
+    """
+    known = {plan.digest for plan in read_plans(uri, name)}
+    new = [plan for plan in plans if plan.digest not in known]
+    if not new:
+        return
+    with import_lock(home), open_writer(home, uri) as writer:
+        for run in _file_runs(uri, name)[:1]:
+            for plan in new:
+                with store_errors(uri):
+                    writer.client.set_tag(run.info.run_id, f"{PLAN}{plan.digest}", json.dumps(asdict(plan)))
 
 
 def write_plan(home: Home, uri: str, experiment: Experiment, plan: PlanRecord) -> None:
