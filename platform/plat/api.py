@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from plat.dispatch.sweep_ends import SweepReport
     from plat.planning.plan import Plan
     from plat.search.following import Summary
-    from plat.spec.expansion.experiment import Experiment
+    from plat.spec.expansion.experiment import Experiment, Run
     from plat.store.mlflow.frames import Frames
 
 Paths = str | Path | Sequence[str | Path]
@@ -113,7 +113,8 @@ def sweep(
     >>> ended.counts()
     {'done': 2}
     """
-    from plat.app.messages import Telling
+    from plat.app.deciding import run_looks
+    from plat.app.messages import Telling, tell
     from plat.app.sweeping import Sweep, check_sweep, chosen_place, run_missing
     from plat.dispatch.progress import choose
 
@@ -122,7 +123,13 @@ def sweep(
     experiments, place = _experiments(files, overrides, home), Home.find(home)
     asked = Sweep(place, place.store_uri(store), target, jobs, steal)
     runs = check_sweep(asked, experiments, _listed(overrides))
-    return _uninterrupted(run_missing(asked, runs, experiments, progress=choose(Telling())))
+
+    def run(some: list[Run]) -> SweepReport:
+        return _uninterrupted(run_missing(asked, some, experiments, progress=choose(Telling())))
+
+    if any(experiment.decide for experiment in experiments):
+        return run_looks(asked, experiments, run, say=tell)
+    return run(runs)
 
 
 @_in_our_words

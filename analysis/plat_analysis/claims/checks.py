@@ -20,16 +20,18 @@ from plat_analysis.claims.decided import (
     RowEvidence,
     RowTests,
     about,
+    about_rows,
     decide_rows,
     judged,
     outcome,
     remarked,
     row_kinds,
+    whole_sample,
 )
 from plat_analysis.claims.engine import Verdict
 from plat_analysis.claims.evidence import ChangeOptions, ChosenRows, UnitOptions, chosen_rows, of_tests, with_evidence
 from plat_analysis.claims.planned import PlannedRow, judge_by_looks
-from plat_analysis.claims.row_words import dependence, row_line, skew
+from plat_analysis.claims.row_words import row_line, skew
 from plat_analysis.contrasts.cell import Cell, Contrast, Estimates, Term, average, common_means, merged_asks
 from plat_analysis.contrasts.cell import change as change_of
 from plat_analysis.data.published import printed_table
@@ -68,7 +70,7 @@ def mean_delta_positive(
         for name, cells in change.parts(grid, row).items()
     }
     if results.experiment.decide is not None:
-        return judged_rows(results, evidence)
+        return judged_rows(results, evidence, change.builds)
     verdict = remarked(decide_rows(evidence, change.looks), change.remarks(grid, chosen_rows(grid.rows, only)))
     return with_evidence(verdict, evidence)
 
@@ -110,13 +112,13 @@ def increasing(
         for column in facets.columns
         for row, following in pairwise(facets.conditions)
     }
-    return judged_rows(results, evidence)
+    return judged_rows(results, evidence, builds)
 
 
-def judged_rows(results: Results, evidence: Mapping[str, RowEvidence], looks: int = 1) -> Verdict:
+def judged_rows(results: Results, evidence: Mapping[str, RowEvidence], builds: Builds, looks: int = 1) -> Verdict:
     """Return the verdict that changes are above zero: at the looks of `decide`, or once (error divided by `looks`)."""
     if results.experiment.decide is not None:
-        return judge_by_looks(results, {row: PlannedRow.of(item) for row, item in evidence.items()})
+        return judge_by_looks(results, {row: PlannedRow.of(item) for row, item in evidence.items()}, builds)
     return with_evidence(decide_rows(evidence, looks), evidence)
 
 
@@ -146,7 +148,7 @@ def mean_delta_small(results: Results, change: UnitOptions, *, only: Sequence[st
     if results.experiment.decide is not None:
         within = ((1, -change.smallest), (-1, change.smallest))
         rows = {row: replace(PlannedRow.of(item), smallest=0.0, sides=within) for row, item in evidence.items()}
-        return judge_by_looks(results, rows)
+        return judge_by_looks(results, rows, change.builds)
     verdict = remarked(decide_small(evidence, change.looks), change.remarks(grid, chosen_rows(grid.rows, only)))
     return with_evidence(verdict, evidence)
 
@@ -163,10 +165,13 @@ def decide_small(evidence: Mapping[str, RowEvidence], looks: int = 1) -> Verdict
         SHORT: "without enough data",
     }
     said = {row: words[kind].format(evidence[row].smallest, evidence[row].unit) for row, kind in kinds.items()}
-    lines = {row: f"{said[row]}: {row_line(row, evidence[row])}{skew(evidence[row])}" for row in kinds}
+    lines = {
+        row: f"{said[row]}: {row_line(row, item)}{skew(whole_sample(item.estimate), item.digits)}"
+        for row, item in evidence.items()
+    }
     rows = [row for row in kinds if kinds[row] == decided]
     by = lines[rows[0]] if len(rows) == 1 else f"{said[rows[0]]} in {len(rows)} of {len(kinds)}" if rows else ""
-    remarks = [about(item.estimate for item in evidence.values()), dependence(evidence)]
+    remarks = about_rows({row: item.estimate for row, item in evidence.items()})
     held = (sum(kind == SMALL for kind in kinds.values()), len(kinds))
     return remarked(Verdict(status, p=p, deciding=by, held=held), [*lines.values(), *remarks])
 
@@ -208,7 +213,7 @@ def delta_larger(results: Results, change: ChangeOptions, *, row: str, than: str
         )
         for (name, first), second in zip(sides[0].items(), sides[1].values(), strict=True)
     }
-    return judged_rows(results, evidence, change.looks)
+    return judged_rows(results, evidence, change.builds, change.looks)
 
 
 def difference(first: Sequence[Cell], second: Sequence[Cell], contrast: Contrast) -> Estimate:
@@ -268,7 +273,7 @@ def level(
         claimed = ((1 if side == "above" else -1, bound),)
         unit = " points" if measured.factor != 1 else ""
         rows = {row: PlannedRow(e, 0.0, claimed, measured.digits, unit, signed=False) for row, e in estimates.items()}
-        return judge_by_looks(results, rows)
+        return judge_by_looks(results, rows, builds)
     guarded = shared_spread({row: estimate for row, estimate in estimates.items() if estimate.judged})
     tested = {
         row: _tested(row, estimate, guarded.get(row), side, bound, measured.digits)

@@ -210,9 +210,11 @@ def decide_rows(evidence: Mapping[str, RowEvidence], looks: int = 1) -> Verdict:
     often = _usually(kinds, evidence, level)
     lines = {row: _tested(row, item, kinds[row], guarded.get(row)) for row, item in evidence.items()}
     for row, item in evidence.items():
-        lines[row] += _corrected(row, item, kinds, tests) + often.get(row, "") + skew(item)
+        lines[row] += (
+            _corrected(row, item, kinds, tests) + often.get(row, "") + skew(whole_sample(item.estimate), item.digits)
+        )
     verdict = settled(kinds, tests, lines, weak=SMALL)
-    remarks = [about(item.estimate for item in evidence.values()), dependence(evidence)]
+    remarks = about_rows({row: item.estimate for row, item in evidence.items()})
     if verdict.status in ("shown_in_part", "not_of_this_size", "open", "not_enough_data"):
         open_rows = [item for row, item in evidence.items() if kinds[row] in (OPEN, SHORT)]
         shown = (open_rows[0].digits, open_rows[0].unit) if open_rows else ()
@@ -241,6 +243,11 @@ def _tested(row: str, item: RowEvidence, kind: str, guarded: Estimate | None) ->
     return row_line(row, item) + p_values_in_words(guarded, below, item.digits, kind == OPEN)
 
 
+def whole_sample(estimate: Estimate) -> tuple[float, ...]:
+    """Return the values of the first units of an estimate that lacks no run; () of any other."""
+    return estimate.samples[0] if estimate.complete and estimate.samples else ()
+
+
 def _usually(kinds: Mapping[str, str], evidence: Mapping[str, RowEvidence], level: float) -> dict[str, str]:
     """Return row -> `; usually above zero (9 of 10)` for open rows whose median the sign test shows to be above zero.
 
@@ -263,6 +270,11 @@ def _corrected(row: str, item: RowEvidence, kinds: Mapping[str, str], tests: Tes
     p_values = tests[ABOVE if low > 0 else BELOW]
     p = dict(zip(p_values, holm(list(p_values.values())), strict=True))[row]
     return f", {p_value(p)} over {len(kinds)} rows"
+
+
+def about_rows(estimates: Mapping[str, Estimate]) -> list[str]:
+    """Return what a verdict on these rows is about, and a warning where the builds of a row are not independent."""
+    return [about(estimates.values()), dependence(estimates)]
 
 
 def about(estimates: Iterable[Estimate]) -> str:

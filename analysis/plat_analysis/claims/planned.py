@@ -14,10 +14,12 @@ from plat.spec.expansion.decide import Decide
 from plat.spec.expansion.experiment import Experiment
 from plat.units import counted
 from plat_analysis.artifact import number
-from plat_analysis.claims.decided import RowEvidence, about, brief, remarked
+from plat_analysis.claims.decided import RowEvidence, about_rows, brief, remarked
 from plat_analysis.claims.engine import Planned, Verdict
+from plat_analysis.claims.row_words import skew
 from plat_analysis.data.results import Results
 from plat_analysis.statistics.intervals import Estimate
+from plat_analysis.statistics.replicates import Builds
 from plat_analysis.statistics.sequential import Decision, Plan, Row, decide
 
 POINTS = " points"
@@ -51,13 +53,20 @@ class PlannedRow:
         return cls(evidence.estimate, evidence.size, digits=evidence.digits, unit=evidence.unit)
 
 
-def judge_by_looks(results: Results, rows: Mapping[str, PlannedRow]) -> Verdict:
+def judge_by_looks(results: Results, rows: Mapping[str, PlannedRow], builds: Builds = "fixed") -> Verdict:
     """Return the verdict on these rows by the `decide` of the file, with `Verdict.planned`.
 
-    Raises SpecError where a row lacks a block of build and seed in the matrix, or the margin is in another unit.
+    Raises SpecError where a row lacks a block of build and seed in the matrix, the margin is in another unit, or the
+    claim is about builds like several ones (`builds: random`): pairs of one build are then not independent.
     """
     plan = results.experiment.decide
     assert plan is not None
+    several = len({replicate.build for row in rows.values() for replicate in row.estimate.asks}) > 1
+    if builds == "random" and several:
+        what = "builds: random: pairs of one build are not independent of each other, so they cannot be judged at looks"
+        raise SpecError(
+            what, where=plan.where, fix="write `builds: fixed` in the claim, which is then about these builds"
+        )
     for name, row in rows.items():
         _check(name, row, plan)
     blocks = {name: _in_order(results, row.estimate) for name, row in rows.items()}
@@ -78,11 +87,11 @@ def judge_by_looks(results: Results, rows: Mapping[str, PlannedRow]) -> Verdict:
     needs = tuple(dict.fromkeys(run for run in asked if why_not[run]))
     until = {name: look if name in going else decision.pairs for name, decision in decisions.items()}
     used = [run for name, row in rows.items() for r in blocks[name][: until[name]] for run in row.estimate.asks[r]]
-    without = {
-        name: row.estimate.note
-        for name, row in rows.items()
-        if lacking.get(name) and not any(why_not[run] for r in lacking[name] for run in row.estimate.asks[r])
+    ended = {
+        name: [r for r in order if not any(why_not[run] for run in rows[name].estimate.asks[r])]
+        for name, order in lacking.items()
     }
+    without = {name: f"has no value at {order[0]}" for name, order in ended.items() if order}
     units = {row.unit for row in rows.values()}
     failed = sum(why_not[run] not in WAITING for run in needs)
     planned = Planned(
@@ -103,7 +112,8 @@ def _check(name: str, row: PlannedRow, plan: Decide) -> None:
 
 
 def _margin(row: PlannedRow, plan: Decide) -> float:
-    return row.smallest if plan.margin is None else plan.margin
+    """Return the margin of a row; a row that is claimed to lie within bounds has none beside them."""
+    return row.smallest if plan.margin is None or len(row.sides) > 1 else plan.margin
 
 
 def _in_order(results: Results, estimate: Estimate) -> list[object]:
@@ -142,7 +152,7 @@ def _verdict(
     lines = [line for group in groups.values() for line in group]
     if without:
         name, why = next(iter(without.items()))
-        verdict = Verdict("not_enough_data", deciding=f"{name} ({why})")
+        verdict = Verdict("not_enough_data", deciding=f"{name} {why}, although its runs have ended: no look can come")
     elif planned.open:
         done = plan.looks.index(planned.look)
         seen = f"open after {counted(done, 'look')}" if done else "not enough data for the first look"
@@ -158,7 +168,7 @@ def _verdict(
         verdict = Verdict(status, deciding=deciding, held=(list(words.values()).count("shown"), len(rows)))
     if without or planned.open:
         lines = [verdict.deciding, *lines]
-    lines.append(about(row.estimate for row in rows.values()))
+    lines += about_rows({name: row.estimate for name, row in rows.items()})
     return _numbered(remarked(verdict, lines), decisions, planned)
 
 
@@ -174,18 +184,25 @@ def _numbered(verdict: Verdict, decisions: Mapping[str, Decision], planned: Plan
     )
 
 
+def _excludes(decision: Decision, side: tuple[int, float]) -> bool:
+    """Return True if the interval lies on the claimed side of a bound."""
+    sign, bound = side
+    return min(sign * (decision.low - bound), sign * (decision.high - bound)) > 0
+
+
 def _line(name: str, row: PlannedRow, decision: Decision, plan: Decide) -> str:
-    """Return a row in words: `GRPO +2.5 [1.4, 3.6] at 12 pairs`."""
+    """Return a row in words: `GRPO +2.5 [1.4, 3.6] at 12 pairs`, with its largest loss where changes are skewed."""
     if not decision.pairs:
         return f"{name} ({len(row.estimate.values)} of {counted(plan.looks[0], 'pair')} for the first look)"
     mean, low, high = (number(x, row.digits, row.signed) for x in (decision.mean, decision.low, decision.high))
     found = f"{name} {mean} [{low}, {high}] at {counted(decision.pairs, 'pair')}"
     if decision.word == "not of this size":
-        return f"{found}: {_margin(row, plan):g}{row.unit} are excluded"
+        found += f": {_margin(row, plan):g}{row.unit} are excluded"
     if decision.word == "open" and decision.ended and decision.pairs < plan.looks[-1]:
-        margin = _margin(row, plan)
-        return f"{found}, stopped: {f'{margin:g}{row.unit} are' if margin else 'the claim is'} unlikely"
-    return found
+        found += f", stopped: {_margin(row, plan):g}{row.unit} are unlikely"
+    elif decision.word == "open" and decision.ended and any(_excludes(decision, side) for side in row.sides):
+        found += ": not shown by both tests with the error of all rows"
+    return found + (skew(list(row.estimate.values.values()), row.digits) if decision.ended else "")
 
 
 def asked_for(experiment: Experiment, verdicts: Sequence[Verdict]) -> Experiment:

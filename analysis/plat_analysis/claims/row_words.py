@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from plat.units import counted
@@ -74,31 +74,30 @@ def _units(estimate: Estimate) -> str:
     return "builds" if len(estimate.samples[0]) == min(map(len, estimate.samples)) else "seeds"
 
 
-def skew(item: RowEvidence) -> str:
+def skew(sample: Sequence[float], digits: int) -> str:
     """Return `; median +2.4, largest loss −20.1` for a row with a loss far from its other gains, or a gain; else ""."""
-    estimate = item.estimate
-    found = one_sided(estimate.samples[0]) if estimate.complete and estimate.samples else None
+    found = one_sided(sample) if sample else None
     if found is None or found.median * found.furthest >= 0:
         return ""
-    middle, furthest = (number(value, item.digits, signed=True) for value in found)
+    middle, furthest = (number(value, digits, signed=True) for value in found)
     return f"; median {middle}, largest {'loss' if found.furthest < 0 else 'gain'} {furthest}"
 
 
-def dependence(evidence: Mapping[str, RowEvidence]) -> str:
+def dependence(estimates: Mapping[str, Estimate]) -> str:
     """Return a warning where changes of one seed agree across builds, in the row where they do most; else "".
 
     If builds share effects of seeds, they are no independent units, and the error of the verdict is larger than
     promised: .06 to .10 for two builds whose changes share 60 to 90 % of their variance. The warning comes in 31 and
     83 % of such claims with five seeds, and in `COMMON` of the claims whose builds have nothing in common.
     """
-    strata = {row: item.estimate for row, item in evidence.items() if item.estimate.over == "seeds"}
+    strata = {row: estimate for row, estimate in estimates.items() if estimate.over == "seeds"}
     found = {row: common for row, estimate in strata.items() if (common := common_seeds(estimate.values))}
     if not found:
         return ""
     row, common = min(found.items(), key=lambda item: item[1].p)
     if common.p * len(found) > COMMON:
         return ""
-    at = f" in {row}" if row and len(evidence) > 1 else ""
+    at = f" in {row}" if row and len(estimates) > 1 else ""
     by_chance = f"correlation {number(common.correlation, 2)}, by chance in 1 of {1 / COMMON:g} claims"
     return (
         f"changes of one seed agree across builds{at} ({by_chance}): if builds share effects of seeds, "

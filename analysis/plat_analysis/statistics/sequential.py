@@ -7,8 +7,11 @@ error-spending function as in Kim and DeMets 1987). Holm's procedure holds the e
 `level` divided by the number of rows that are not shown yet, and a row that is shown passes its share on at the same
 look (Ye et al. 2013). The share of a row that was stopped is not passed on.
 
-A row stops without a decision where an effect of the margin has become unlikely: the upper bound of its mean, at an
-error of `STOP_ERROR`, is below the margin. The stop is not binding: errors hold also where a row goes on.
+A row with a margin stops without a decision where an effect of the margin has become unlikely: the upper bound of its
+mean, at an error of `STOP_ERROR`, is below the margin. The stop is not binding: errors hold also where a row goes on.
+
+The error is that of pairs that are independent, with changes that are symmetric about the bound. Each word has an error
+of `level` of its own.
 
 All functions are pure: they read no store and draw no random numbers. A decision is replayed from the values alone.
 """
@@ -70,7 +73,7 @@ class Row:
 
     Attributes:
         values: one for each pair, in the order in which pairs were planned.
-        margin: the smallest effect of interest, from each bound on; 0 if none.
+        margin: the smallest effect of interest, from each bound on; 0 if none, and then the row never stops open.
         sides: (sign, bound): the mean is claimed to be above the bound (sign +1), or below it (-1); all of them.
     """
 
@@ -126,7 +129,8 @@ def decide(rows: Mapping[str, Row], plan: Plan) -> dict[str, Decision]:
             words: list[tuple[Word, set[str]]] = [("shown", shown), ("contradicted", contradicted)]
             words.append(("not of this size", small))
             word: Word = next((word for word, those in words if name in those), "open")
-            stops = any(upper_bound(x, test.looks, test.most, STOP_ERROR) < row.margin for x in beyond[name])
+            bounds = [upper_bound(x, test.looks, test.most, STOP_ERROR) for x in beyond[name]]
+            stops = row.margin > 0 and min(bounds) < row.margin
             x = np.asarray(row.values[:last], float)
             mean, high = float(x.mean()), upper_bound(x, test.looks, test.most, plan.level)
             ended = word != "open" or stops or last == test.most
@@ -155,17 +159,26 @@ class _Look:
     ) -> set[str]:
         """Return the rows of which all or any sides cross (`needed`); each that does passes its error on.
 
+        Of any, each side has an equal part of the error.
+
         Args:
             rows: name -> the values of each side.
             left: how many rows share the error of the family.
         """
+
+        def parts(sides: Sequence[Array]) -> int:
+            return 1 if needed is all else len(sides)
+
         found: set[str] = set()
         while left > len(found):
             level = self.plan.level / (left - len(found))
             new = {
                 name
                 for name, sides in rows.items()
-                if name not in found and needed(crossed(x, self.looks, self.most, level) for x in sides)
+                if name not in found
+                and needed(
+                    crossed(x, self.looks, self.most, level / (1 if needed is all else len(sides))) for x in sides
+                )
             }
             if not new:
                 break
@@ -290,7 +303,8 @@ def flips_cross(values: Sequence[float] | Array, looks: Sequence[int], most: int
 
     The boundary at each look is the least sum for which the share of sign vectors that have crossed by then is at most
     that of `spending`; what a look could not spend, since shares are discrete, the next may. The shares are exact for
-    the values rounded to `STEPS` steps, and so is the test if values are symmetric about zero.
+    the values rounded to `STEPS` steps of the largest so far, and so is the test if values are symmetric about zero and
+    do not grow thousandfold between looks.
     """
     x = np.asarray(values, float)
     largest = float(np.abs(x).max(initial=0.0))

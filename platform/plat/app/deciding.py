@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from plat.app.sweeping import make_home, open_store
@@ -108,34 +109,82 @@ def check_decide(experiment: Experiment) -> Standing:
 def check_plan(home: Home, uri: str, experiment: Experiment) -> tuple[PlanRecord, bool]:
     """Return the plan of a file with `decide`, and True if the store has it already.
 
-    Raises SpecError for runs that were seen before a plan was written, and for another plan of the same runs.
+    Raises SpecError for runs that were seen before a plan was written, and for another plan of the same runs, or of the
+    same seeds of the file.
     """
-    from plat.store.many_runs import states
-    from plat.store.mlflow.plan_record import plan_record, read_plans
+    from plat.store.mlflow.plan_record import read_plans
 
     before = check_decide(experiment)
+    plan = _plan(experiment)
+    known = read_plans(uri) if home.exists() else []
+    if written := _check_others(experiment, plan, known):
+        return written, True
+    if not any(plan.overlaps(earlier) for earlier in known):  # else it is the same plan for changed code
+        _check_unseen(home, uri, experiment, _all_runs(experiment, before))
+    return plan, False
+
+
+def _plan(experiment: Experiment) -> PlanRecord:
+    from plat.store.mlflow.plan_record import plan_record
+
     by_seed: dict[object, str] = {}
     for run in experiment.runs:
         by_seed.setdefault(run.axes.get("seed"), run.id)
-    plan = plan_record(experiment, list(by_seed.values()))
-    written = read_plans(uri, experiment.name) if home.exists() else []
-    for earlier in written:
-        if earlier.digest == plan.digest:
-            return earlier, True
+    return plan_record(experiment, list(by_seed.values()))
+
+
+def _check_others(experiment: Experiment, plan: PlanRecord, known: Sequence[PlanRecord]) -> PlanRecord | None:
+    """Return the plan as it was written, None if it was not. Raises SpecError for another plan of the same runs."""
     assert experiment.decide is not None
-    fresh = f"a new plan takes fresh seeds: add matrix.seed=[{max(experiment.axes['seed']) + 1}]"
-    if overlapping := next((one for one in written if set(one.runs) & set(plan.runs)), None):
-        looks = ", ".join(map(str, overlapping.looks))
-        margin = "" if overlapping.margin is None else f" and margin {overlapping.margin:g}"
-        what = f"these seeds have a plan of {overlapping.written} UTC (looks at {looks}{margin}), which is fixed"
-        raise SpecError(what, where=experiment.decide.where, fix=f"sweep with that plan and its claims; {fresh}")
-    claimed = _all_runs(experiment, before)
-    seen = [run for run, state in states(home, claimed).items() if state.state == RunStatus.DONE]
+    for earlier in known:
+        if earlier.digest == plan.digest:
+            return earlier
+    for earlier in known:
+        if earlier.overlaps(plan) and not (earlier.agrees(plan) and earlier.file == plan.file):
+            looks = ", ".join(map(str, earlier.looks))
+            margin = "" if earlier.margin is None else f", margin {earlier.margin:g}"
+            claims = "" if earlier.claims == plan.claims else ", other claims"
+            of = "" if earlier.file == plan.file else f" of {earlier.file}"
+            made = f"a plan{of} of {earlier.written} UTC (looks at {looks}{margin}{claims})"
+            what = f"these seeds have {made}, which is fixed"
+            fix = f"sweep with that plan and its claims; {_fresh(experiment)}"
+            raise SpecError(what, where=experiment.decide.where, fix=fix)
+    return None
+
+
+def _fresh(experiment: Experiment) -> str:
+    return f"a new plan takes fresh seeds: add matrix.seed=[{max(experiment.axes['seed']) + 1}]"
+
+
+def _check_unseen(home: Home, uri: str, experiment: Experiment, claimed: Sequence[str]) -> None:
+    """Raise SpecError if one of the runs of a new plan has a result, in the home or in the store."""
+    from plat.store.many_runs import states
+    from plat.store.mlflow.stored_runs import stored_runs
+
+    assert experiment.decide is not None
+    seen = {run for run, state in states(home, claimed).items() if state.state == RunStatus.DONE}
+    if home.exists():
+        stored = stored_runs(home, uri, claimed)
+        seen |= {run for run in claimed if run in stored and stored[run].outcome}
     if seen:
         what = f"{len(seen)} of the {len(claimed)} runs of this plan {are(len(seen))} done already, without a plan"
-        judged = f"`plat claims {experiment.path}` judges the present runs once"
-        raise SpecError(what, where=experiment.decide.where, fix=f"{judged}; {fresh}")
-    return plan, False
+        judged = f"`plat claims {experiment.path} decide=false` judges the present runs once"
+        raise SpecError(what, where=experiment.decide.where, fix=f"{judged}; {_fresh(experiment)}")
+
+
+def plan_note(home: Home, uri: str, experiment: Experiment) -> str:
+    """Return what a reader of decisions has to know about their plan: when it was written, or that it was not."""
+    from plat.store.mlflow.plan_record import read_plans
+
+    if experiment.decide is None:
+        return ""
+    plan, known = _plan(experiment), read_plans(uri) if home.exists() else []
+    own = next((one for one in known if one.digest == plan.digest), None)
+    if own is None:
+        return f"{experiment.name}: this plan is not in the store, so its looks may have been chosen after the results"
+    of_file = [one for one in known if one.file == plan.file]
+    nth = f", plan {of_file.index(own) + 1} of {len(of_file)} of this file" if len(of_file) > 1 else ""
+    return f"{experiment.name}: decided by the plan of {own.written} UTC{nth}"
 
 
 def plan_lines(home: Home, uri: str, experiment: Experiment) -> list[str]:
@@ -181,14 +230,16 @@ def run_looks(
     experiments: Sequence[Experiment],
     run: Callable[[list[Run]], SweepReport],
     say: Callable[[str], None],
+    once: bool = False,
 ) -> SweepReport:
     """Write the plans, then execute the runs of one look after the other, until no claim asks for more.
 
     Files without `decide` are executed whole, with the first look. Stops where runs of a look are missing after it:
     they failed, were left out, or wait on a scheduler. Returns the ends of all runs.
 
-    run  executes some runs
-    say  shows a line after each look
+    run   executes some runs
+    say   shows a line after each look
+    once  stop after the first runs, whatever is missing
 
     Raises SpecError before any run where a plan cannot be written (see `check_plan`).
     """
@@ -202,7 +253,8 @@ def run_looks(
     for experiment in deciding:
         plan, is_written = plans[experiment.name]
         if not is_written:
-            write_plan(sweep.home, sweep.uri, experiment, plan)
+            check = partial(_check_others, experiment, plan)
+            write_plan(sweep.home, sweep.uri, experiment, plan, check)
     whole = [one for experiment in experiments if experiment.decide is None for one in in_order(experiment)]
     total: SweepReport | None = None
     said: dict[str, str] = {}
@@ -214,10 +266,11 @@ def run_looks(
                 say(stand.line)
         wanted = {one.id: one for one in [*whole, *(one for stand in stands for one in stand.next_runs)]}
         if total is not None and (not wanted or wanted.keys() <= total.ends.keys()):
+            total.valueless = any(one.open and not one.needs for stand in stands for one in stand.planned)
             return total
         report = run(list(wanted.values()))
         if total is not None:
             report.ends = {**total.ends, **report.ends}
         total, whole = report, []
-        if report.interrupted or report.exit_code:
+        if report.interrupted or report.exit_code or once:
             return total

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from plat.app.deciding import plan_note
 from plat.app.importing import load_results, unless_archived
 from plat.app.loading import load_experiments, split
 from plat.app.messages import tell
@@ -71,7 +72,7 @@ def make_report(
 
     frames = load_results(home, uri, experiment, fix=record)
     earlier = made_before(experiment.runs, home)
-    notes = _notes(home, experiment, frames, record, earlier)
+    notes = _notes(home, uri, experiment, frames, record, earlier)
     built = build_report(frames, experiment, replace(provenance(experiment), notes=notes))
     whole = not built.failures and not frames.changed
     if out is None and is_read_only(home):
@@ -118,7 +119,7 @@ def provenance(experiment: Experiment) -> Provenance:
 
 
 def _notes(
-    home: Home, experiment: Experiment, frames: Frames, record: bool, earlier: Mapping[str, Earlier]
+    home: Home, store: str, experiment: Experiment, frames: Frames, record: bool, earlier: Mapping[str, Earlier]
 ) -> tuple[str, ...]:
     """Return notes on runs of other code, removed, changed in the store, made by another version, or not imported.
 
@@ -140,6 +141,8 @@ def _notes(
         runs, first = f"{counted(len(noted), 'run')} ({_first_five(list(noted))})", next(iter(noted))
         notes.append(f"{runs} noted something about metrics. {first[:8]}: {noted[first]} (`plat why {first[:8]}`)")
     notes += other_versions(experiment.runs, home)
+    if note := plan_note(home, store, experiment):
+        notes.append(f"{note}.")
     ended = {run_id for run_id, outcome in zip(stored, frames.runs["outcome"], strict=True) if outcome}
     behind = [run.id for run in experiment.runs if run.id not in ended and home.run(run.id).result.exists()]
     if behind and not record:
@@ -163,6 +166,8 @@ def judged(home: Home, uri: str, experiment: Experiment) -> tuple[Judged, bool]:
 
     frames = load_results(home, uri, experiment)
     verdicts = check_claims(frames, experiment)
+    if note := plan_note(home, uri, experiment):
+        tell(f"note: {note}")
     return Judged(experiment, verdicts, reference_beside(experiment, verdicts)), not frames.changed
 
 

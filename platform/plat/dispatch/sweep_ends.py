@@ -38,6 +38,7 @@ class SweepReport:
     trouble        errors that are not failures of runs; they do not change `exit_code`
     import_failed  a run was found damaged when it was imported into the store
     detached       the sweep was to leave its runs with a scheduler: queued runs count as success
+    valueless      runs have ended without a value that the next look of a claim needs
     """
 
     ends: dict[str, RunEnd] = field(default_factory=dict)
@@ -46,6 +47,7 @@ class SweepReport:
     trouble: list[str] = field(default_factory=list)
     import_failed: bool = False
     detached: bool = False
+    valueless: bool = False
 
     def counts(self) -> dict[str, int]:
         """Return state -> number of runs, for the states that occur."""
@@ -53,11 +55,12 @@ class SweepReport:
 
     @property
     def exit_code(self) -> int:
-        """130 if interrupted; 3 if a run is damaged, or neither done nor (if detached) queued; else 0."""
+        """130 if interrupted; 3 if a run is damaged, `valueless`, or not done nor (if detached) queued; else 0."""
         if self.interrupted:
             return 130
         well = (RunStatus.DONE, RunStatus.QUEUED) if self.detached else (RunStatus.DONE,)
-        return 3 if self.import_failed or any(end.state not in well for end in self.ends.values()) else 0
+        failed = any(end.state not in well for end in self.ends.values())
+        return 3 if self.import_failed or self.valueless or failed else 0
 
 
 def end_of(job: Job) -> RunEnd:

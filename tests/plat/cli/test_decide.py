@@ -150,13 +150,41 @@ def test_a_plan_is_fixed_and_fresh_seeds_are_a_new_one(plat, arms, home):
     done = results_of(home)
     code, _, err = plat("sweep", arms, "--decide", "decide.most=12")
     assert code == 2 and "these seeds have a plan of 20" in err and "looks at 8" in err and "matrix.seed=[12]" in err
+    said = arms.read_text().replace("Wide beats base.", "Wide beats it.")  # words are no part of a plan
+    arms.write_text(said)
+    assert plat("sweep", arms, "--decide", "decide.most=8")[0] == 0
     changed = arms.read_text().replace("smallest: 0.5", "smallest: 0.6")
     arms.write_text(changed)
     code, _, err = plat("sweep", arms, "--decide", "decide.most=8")
-    assert code == 2 and "which is fixed" in err
+    assert code == 2 and "other claims), which is fixed" in err
+    assert "this plan is not in the store" in plat("claims", arms, "decide=true", "decide.most=8")[2]
     assert results_of(home) == done
+    (arms.parent / "train.py").write_text(SCRIPT + "\nunused = 1\n")
+    code, _, err = plat("sweep", arms, "--decide", "decide.most=12", "decide.margin=1")
+    assert code == 2 and "which is fixed" in err  # the same seeds, whatever the script
     code, out, err = plat("plan", arms, "--decide", "decide.most=8", "matrix.seed=[100]")
     assert code == 0 and "24 runs for the first, at most 24" in out, err
+
+
+def test_another_name_or_removed_folders_give_no_plan(plat, arms, home):
+    assert plat("sweep", arms, "--decide", "decide.most=8")[0] == 0
+    other = arms.with_name("other.yaml")
+    other.write_text(arms.read_text())
+    code, _, err = plat("sweep", other, "--decide", "decide.most=12")
+    assert code == 2 and "these seeds have a plan of arms" in err
+    shutil.rmtree(home / "runs")
+    code, _, err = plat("sweep", other, "--decide", "decide.most=12")
+    assert code == 2 and "these seeds have a plan of arms" in err
+    code, _, err = plat("claims", arms, "decide=true", "decide.most=8")
+    assert code == 0 and "decided by the plan of 20" in err
+
+
+def test_first_runs_and_the_api_follow_the_plan(plat, arms, home):
+    import plat as api
+
+    assert plat("sweep", arms, "--decide", "--first", "3")[0] == 0 and len(results_of(home)) == 3
+    ended = api.sweep(arms, ["decide=true"], home=str(home))
+    assert ended.counts() == {"done": 41} and len(results_of(home)) == 44 and len(plans_of(home)) == 1
 
 
 def test_runs_that_were_seen_allow_no_plan(plat, arms, home):
@@ -185,6 +213,15 @@ def test_a_bundle_keeps_the_plan(plat, arms, home, tmp_path):
     assert code == 0 and len(results_of_paths(there)) == 24, err
 
 
+def test_runs_without_a_value_end_the_looks_with_a_reason(plat, arms, home):
+    arms.write_text(arms.read_text().replace("metric: score", "metric: scoer"))
+    code, _, err = plat("sweep", arms, "--decide")
+    assert code == 3 and len(results_of(home)) == 24, err
+    judged = json.loads(plat("claims", arms, "decide=true", "--json")[1])["claims"]
+    assert all(one["verdict"] == "not_enough_data" and "has no value at seed 0" in one["detail"] for one in judged)
+    assert all(len(one["detail"]) < 400 for one in judged)
+
+
 TWO_UNITS = """  - {id: rate, says: x, check: mean_delta_positive, pair: arm, baseline: base, treatment: same,
      measure: {metric: score, percent: true}}
 """
@@ -198,7 +235,7 @@ NOT_BY_LOOKS = """claims:
     ("change", "overrides", "said"),
     [
         ("", ["decide.most=4"], "a first look needs 8 pairs"),
-        ("", ["decide.most=soon"], "a first look needs 8 pairs"),
+        ("", ["decide.most=soon"], "is no number of pairs"),
         ("", ["decide.looks=[8,9]"], "2 or more after the last"),
         ("", ["decide.looks=[8,12]", "decide.most=20"], "the last look is at 12 pairs, and most is 20"),
         ("", ["decide.margin=0"], "is not the size of an effect"),

@@ -83,7 +83,11 @@ def test_a_run_that_ended_without_a_value_decides_nothing(make_experiment, make_
     frames, _ = store(make_experiment, make_frames, gain, until=12)
     frames.metrics = frames.metrics[frames.metrics["run_id"] != third.id]
     verdict = judged((frames, experiment))
-    assert verdict.status == "not_enough_data" and not verdict.planned.needs and verdict.deciding.startswith("PPO (")
+    assert (
+        verdict.status == "not_enough_data"
+        and not verdict.planned.needs
+        and verdict.deciding.startswith("PPO has no value at build 0 seed 3")
+    )
 
 
 @pytest.mark.parametrize(("gain", "word"), [(0.3, "shown"), (-0.3, "contradicted"), (0.0, "not of this size")])
@@ -96,12 +100,8 @@ def test_one_row_has_each_word(make_experiment, make_frames, gain, word):
 def test_other_checks_judge_at_looks_too(make_experiment, make_frames):
     made = store(make_experiment, make_frames, {"PPO": 0.3, "GRPO": 0.0})
     small = mean_delta_small(*made, rows="variant", measure="final", smallest=5.0, builds="fixed")
-    assert (
-        small.status == "shown_in_part"
-        and small.word == "shown in 1 of 2"
-        and small.deciding.startswith("GRPO")
-        and not small.planned.needs
-    )
+    assert small.status == "contradicted" and small.deciding.startswith("contradicted in 1 of 2: PPO")
+    assert not small.planned.needs and small.deciding.endswith("shown: GRPO")
     larger = delta_larger(*made, rows="variant", row="PPO", than="GRPO", measure="final", builds="fixed")
     assert larger.status == "shown" and "at 8 pairs" in larger.deciding
     above = level(*made, rows=["variant", "filter"], measure="final", bound=60, only=["PPO · top_p"])

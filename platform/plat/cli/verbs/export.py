@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from plat.app.deciding import reduced
 from plat.app.home_runs import home_to_read
 from plat.app.loading import load_experiments, split, without_given_up
 from plat.cli.common import RUNS_FAILED, Arguments, HomeOption, verb
@@ -36,7 +37,7 @@ def export(
         arguments, home=home, without_file="runs that belong to no file are not exported", with_searches=True
     )
     place = home_to_read(home)
-    experiments = without_given_up(place, experiments)
+    experiments = [reduced(place, place.store_uri(None), one) for one in without_given_up(place, experiments)]
     report = export_bundle(place, experiments, out.absolute(), overrides=split(arguments)[1])
     failed = f" and {report.failed} failed (without their history)" if report.failed else ""
     print(fitted(f"{counted(report.done, 'run')}{failed} exported to {out}"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -92,7 +92,8 @@ def sweep(
         return run_missing(asked, some, experiments, fail_fast=not keep_going, progress=progress, on_ended=ended)
 
     if any(experiment.decide for experiment in experiments):
-        report = run_looks(asked, experiments, run, say=lambda line: None if quiet else print(line))
+        say: Callable[[str], None] = (lambda line: None) if quiet else print
+        report = run_looks(asked, experiments, run, say, once=first is not None)
     else:
         report = run(runs)
     are_whole = True

@@ -76,7 +76,10 @@ def taken(document: Document, line: CommandLine) -> tuple[Decide | None, Command
 def _looks(given: Mapping[str, Any], where: str) -> tuple[int, ...]:
     """Return the looks of the settings; without `looks`, the usual ones before `most`, and `most`."""
     most, looks = given.get("most"), given.get("looks")
-    if most is not None and (not _is_count(most) or most < LEAST):
+    if most is not None and not _is_count(most):
+        what = f"decide: most: {show(most)} is no number of pairs"
+        raise SpecError(what, where=where, fix=f"write a whole number, for example {LOOKS[-1]}")
+    if most is not None and most < LEAST:
         what = f"decide: most: {show(most)}: a first look needs {LEAST} pairs of runs"
         raise SpecError(what, where=where, fix=f"write most: {LEAST} or more, for example {LOOKS[-1]}")
     if looks is None:

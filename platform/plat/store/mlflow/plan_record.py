@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +40,8 @@ class PlanRecord:
     margin   the margin of the file; None: that of each claim
     claims   hash of the claims
     runs     the beginning of the id of one run of each seed
+    seeds    the seeds of the last look
+    file     the name of the experiment file
     written  when it was written, in UTC: `2026-11-29 07:40:00`; "" before
     """
 
@@ -47,6 +49,8 @@ class PlanRecord:
     margin: float | None
     claims: str
     runs: tuple[str, ...]
+    seeds: tuple[int, ...] = ()
+    file: str = ""
     written: str = ""
 
     @property
@@ -55,18 +59,30 @@ class PlanRecord:
         content = {**asdict(self), "written": ""}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
 
+    def agrees(self, other: PlanRecord) -> bool:
+        """Return True if both judge the same claims at the same looks, with one margin."""
+        return (self.looks, self.margin, self.claims) == (other.looks, other.margin, other.claims)
+
+    def overlaps(self, other: PlanRecord) -> bool:
+        """Return True if both have a run in common, or are of one file and have a seed in common."""
+        return bool(set(self.runs) & set(other.runs)) or (
+            self.file == other.file and bool(set(self.seeds) & set(other.seeds))
+        )
+
 
 def plan_record(experiment: Experiment, runs: Sequence[str]) -> PlanRecord:
     """Return the plan of an experiment with `decide`; `runs` are the ids of one run of each seed."""
     assert experiment.decide is not None
-    claims = json.dumps(experiment.claims, sort_keys=True, default=str)
+    judged = [{key: value for key, value in claim.items() if key != "says"} for claim in experiment.claims]
+    claims = json.dumps(judged, sort_keys=True, default=str)
     digest = hashlib.sha256(claims.encode()).hexdigest()[:12]
     short = tuple(run[:ID_LENGTH] for run in runs)
-    return PlanRecord(experiment.decide.looks, experiment.decide.margin, digest, short)
+    seeds, name = tuple(experiment.axes["seed"]), clean_key(experiment.name)
+    return PlanRecord(experiment.decide.looks, experiment.decide.margin, digest, short, seeds, name)
 
 
-def read_plans(uri: str, name: str) -> list[PlanRecord]:
-    """Return the plans that the store has of the file of this name, the oldest first.
+def read_plans(uri: str, name: str | None = None) -> list[PlanRecord]:
+    """Return the plans that the store has, or those of the file of this name, the oldest first.
 
     Raises StoreError if the store cannot be read.
     """
@@ -77,17 +93,20 @@ def read_plans(uri: str, name: str) -> list[PlanRecord]:
 
 def plan_of(values: Mapping[str, Any]) -> PlanRecord:
     """Return a plan from its fields, as JSON has them."""
-    return PlanRecord(**{**values, "looks": tuple(values["looks"]), "runs": tuple(values["runs"])})
+    lists = {key: tuple(values.get(key, ())) for key in ("looks", "runs", "seeds")}
+    return PlanRecord(**{**values, **lists})
 
 
-def _file_runs(uri: str, name: str) -> list[Run]:
+def _file_runs(uri: str, name: str | None) -> list[Run]:
+    """Return the MLflow runs of experiment files, or of the file of this name."""
     from mlflow.entities import ViewType
 
     path = sqlite_path(uri)
     if path is not None and not has_content(path):
         return []
     with store_errors(uri):
-        return find_runs(mlflow_client(uri), f"tags.`plat.file` = '{clean_key(name)}'", ViewType.ACTIVE_ONLY)
+        query = "tags.`plat.kind` = 'experiment'" if name is None else f"tags.`plat.file` = '{clean_key(name)}'"
+        return find_runs(mlflow_client(uri), query, ViewType.ACTIVE_ONLY)
 
 
 def keep_plans(home: Home, uri: str, name: str, plans: Sequence[PlanRecord]) -> None:
@@ -106,12 +125,18 @@ def keep_plans(home: Home, uri: str, name: str, plans: Sequence[PlanRecord]) -> 
                     writer.client.set_tag(run.info.run_id, f"{PLAN}{plan.digest}", json.dumps(asdict(plan)))
 
 
-def write_plan(home: Home, uri: str, experiment: Experiment, plan: PlanRecord) -> None:
-    """Write a plan with the present time. Raises StoreError if the store cannot be written."""
+def write_plan(
+    home: Home, uri: str, experiment: Experiment, plan: PlanRecord, check: Callable[[list[PlanRecord]], object]
+) -> None:
+    """Write a plan with the present time, after a `check` of those that the store has by now.
+
+    Raises StoreError if the store cannot be written, and what `check` raises.
+    """
     now = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())
     text = json.dumps({**asdict(plan), "written": now})
     place = experiment_name(experiment.paper, clean_key(experiment.name), experiment.scale)
     with import_lock(home), open_writer(home, uri) as writer:
+        check(read_plans(uri))
         run = writer.file_run(place, file_info(experiment))
         with store_errors(uri):
             writer.client.set_tag(run, f"{PLAN}{plan.digest}", text)
