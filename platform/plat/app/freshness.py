@@ -81,8 +81,11 @@ def digest(home: Home, uri: str, experiment: Experiment) -> str | None:
         return None
     facts: dict[str, Any] = {
         "experiment": {
-            field.name: getattr(experiment, field.name) for field in fields(experiment) if field.name != "runs"
+            field.name: getattr(experiment, field.name)
+            for field in fields(experiment)
+            if field.name not in ("runs", "changes")
         },
+        "changes": repr(experiment.changes),  # its keys are labels, which JSON cannot sort
         "runs": [(run.id, run.name, run.axes) for run in experiment.runs],
         "results": results,
         "configs": _stamps(home.run(run.id).config for run in experiment.runs),
