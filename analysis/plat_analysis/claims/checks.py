@@ -172,7 +172,7 @@ def decide_small(evidence: Mapping[str, RowEvidence], looks: int = 1) -> Verdict
     rows = [row for row in kinds if kinds[row] == decided]
     by = lines[rows[0]] if len(rows) == 1 else f"{said[rows[0]]} in {len(rows)} of {len(kinds)}" if rows else ""
     remarks = about_rows({row: item.estimate for row, item in evidence.items()})
-    held = (sum(kind == SMALL for kind in kinds.values()), len(kinds))
+    held = (sum(kind == decided for kind in kinds.values()), len(kinds))
     return remarked(Verdict(status, p=p, deciding=by, held=held), [*lines.values(), *remarks])
 
 

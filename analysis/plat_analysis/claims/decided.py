@@ -104,7 +104,6 @@ def settled(kinds: Mapping[str, str], tests: Tests, lines: Mapping[str, str], we
     `deciding` says each kind that occurs, the deciding one first, with the finding of a row that is alone in its kind.
     """
     status, decisive, p = outcome(kinds, tests, weak)
-    claimed = next(iter(tests))
     groups = {kind: [row for row in kinds if kinds[row] == kind] for kind in (*tests, OPEN, SHORT)}
     names = {kind: rows for kind, rows in groups.items() if rows}
     grouped = [
@@ -113,7 +112,7 @@ def settled(kinds: Mapping[str, str], tests: Tests, lines: Mapping[str, str], we
         for line in (f"{kind} in {len(rows)} of {len(kinds)}", *(lines[row] for row in rows))
     ]
     deciding = brief(names, lines, decisive, status == "shown_in_part") if names else ""
-    return remarked(Verdict(status, p=p, deciding=deciding, held=(len(groups[claimed]), len(kinds))), grouped)
+    return remarked(Verdict(status, p=p, deciding=deciding, held=(len(groups[decisive]), len(kinds))), grouped)
 
 
 def brief(names: Mapping[str, Sequence[str]], lines: Mapping[str, str], decisive: str, in_part: bool) -> str:
@@ -134,7 +133,8 @@ def brief(names: Mapping[str, Sequence[str]], lines: Mapping[str, str], decisive
             parts.append(f"{kind}: {named}" if is_short else f"{kind} in {len(rows)}")
             continue
         finding = lines[rows[0]].partition(", " if kind == SHORT else ", p ")[0].partition(";")[0]
-        heading = "" if in_part else f"{kind} in {len(rows)} of {count}"
+        is_counted = len(rows) < count and kind not in (OPEN, SHORT)  # by the word, such as `contradicted in 1 of 2`
+        heading = "" if in_part else kind if is_counted else f"{kind} in {len(rows)} of {count}"
         found = finding if len(rows) == 1 else named if in_part and is_short else ""
         parts.append(": ".join(filter(None, [heading, found])) or kind)
     return "; ".join(parts)
@@ -213,7 +213,9 @@ def decide_rows(evidence: Mapping[str, RowEvidence], looks: int = 1) -> Verdict:
         lines[row] += (
             _corrected(row, item, kinds, tests) + often.get(row, "") + skew(whole_sample(item.estimate), item.digits)
         )
-    verdict = settled(kinds, tests, lines, weak=SMALL)
+    excluded = _excluded(evidence.values())
+    kinds = {row: excluded if kind == SMALL else kind for row, kind in kinds.items()}
+    verdict = settled(kinds, {excluded if kind == SMALL else kind: p for kind, p in tests.items()}, lines, excluded)
     remarks = about_rows({row: item.estimate for row, item in evidence.items()})
     if verdict.status in ("shown_in_part", "not_of_this_size", "open", "not_enough_data"):
         open_rows = [item for row, item in evidence.items() if kinds[row] in (OPEN, SHORT)]
@@ -235,6 +237,15 @@ def row_tests(evidence: Mapping[str, RowEvidence]) -> dict[str, dict[str, float]
         BELOW: {row: shown_below(estimate, evidence[row].refuted) for row, estimate in guarded.items()},
         SMALL: {row: shown_below(estimate, evidence[row].supposed) for row, estimate in guarded.items()},
     }
+
+
+def _excluded(evidence: Iterable[RowEvidence]) -> str:
+    """Return what is excluded in rows that are too small: `5 points excluded`, or `published size excluded`."""
+    items = list(evidence)
+    sizes = {f"{item.supposed:g}{item.unit}" for item in items if item.published is None}
+    if len(sizes) == 1 and len([item for item in items if item.published is None]) == len(items):
+        return f"{sizes.pop()} excluded"
+    return "published size excluded"
 
 
 def _tested(row: str, item: RowEvidence, kind: str, guarded: Estimate | None) -> str:

@@ -62,7 +62,7 @@ class Verdict:
     p         p-value of the finding, corrected over its rows; None where there is none
     deciding  the reason that decided (default: the first line)
     planned   where it stands if it is judged at looks, else None
-    held      in how many of how many rows it is shown
+    held      how many of how many rows decided it
     of_paper  True if the claim is one of a paper; the engine fills it in
     part      `only: matrix.task=[sokoban]` if overrides chose a part of the matrix, else ""; the engine fills it in
     """
@@ -95,9 +95,15 @@ class Verdict:
     @property
     def word(self) -> str:
         """Return the status in print: `shown in 3 of 9`, `not of this size`; `reproduced` for a claim of a paper."""
+        rows, of = self.held
+        is_counted = self.status in ("shown_in_part", "contradicted", "not_of_this_size") and 0 < rows < of
+        return f"{self.kind} in {rows} of {of}" if is_counted else self.kind
+
+    @property
+    def kind(self) -> str:
+        """Return the word without the number of rows."""
         shown = "reproduced" if self.of_paper else "shown"
-        in_part = f"{shown} in {self.held[0]} of {self.held[1]}"
-        return {"shown": shown, "shown_in_part": in_part}.get(self.status, self.status.replace("_", " "))
+        return shown if self.status in ("shown", "shown_in_part") else self.status.replace("_", " ")
 
     @property
     def reason(self) -> str:

@@ -165,7 +165,7 @@ def _verdict(
         names = {word: [name for name in rows if words[name] == word] for word in groups}
         found = {name: _line(name, row, decisions[name], plan) for name, row in rows.items()}
         deciding = brief(names, found, decisive, status == "shown_in_part")
-        verdict = Verdict(status, deciding=deciding, held=(list(words.values()).count("shown"), len(rows)))
+        verdict = Verdict(status, deciding=deciding, held=(sum(word == decisive for word in words.values()), len(rows)))
     if without or planned.open:
         lines = [verdict.deciding, *lines]
     lines += about_rows({name: row.estimate for name, row in rows.items()})

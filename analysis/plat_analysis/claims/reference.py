@@ -42,8 +42,8 @@ class Earlier:
     @property
     def status(self) -> str:
         """Return the verdict in the form of `Verdict.status`."""
-        word, in_part, _ = self.verdict.replace("reproduced", "shown").partition("shown in ")
-        return "shown_in_part" if in_part else word.replace(" ", "_")
+        word, in_part, _ = self.verdict.replace("reproduced", "shown").partition(" in ")
+        return "shown_in_part" if in_part and word == "shown" else word.replace(" ", "_")
 
     def __str__(self) -> str:
         return printable(f"{self.verdict} ({self.found}), {self.source}")

@@ -118,7 +118,8 @@ def verdict_lines(files: Sequence[Judged]) -> list[VerdictLine]:
 
 def tally(lines: Sequence[VerdictLine]) -> list[tuple[int, str, str]]:
     """Return (number, word, status) of the verdicts on own runs that occur, in the order of `STATUSES`."""
-    counts = Counter((line.verdict.word, line.verdict.status) for line in lines)
+    some = {"shown_in_part": " in some rows"}
+    counts = Counter((v.kind + some.get(v.status, ""), v.status) for v in (line.verdict for line in lines))
     keys = sorted(counts, key=lambda key: STATUSES.index(key[1]))
     return [(counts[word, status], word, status) for word, status in keys]
 
