@@ -122,12 +122,14 @@ class Provenance:
     notes      warnings on the runs, one sentence each
     overrides  the overrides of the command line, as typed
     versions   package -> version, of what drew the report, e.g. {"plat": "0.2.0"}
+    plan       when the plan of `decide` was written, in words; "" without one
     """
 
     command: str = ""
     overrides: tuple[str, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    plan: str = ""
 
 
 def provenance_facts(
@@ -143,6 +145,7 @@ def provenance_facts(
     facts = [
         ("command", command),
         ("overrides", " ".join(known.overrides) if provenance else ""),
+        ("plan", known.plan),
         ("scale", experiment.scale),
         ("newest run ended", max(ends, default="")),
         ("trained with", ", ".join(trainers)),

@@ -172,19 +172,22 @@ def _check_unseen(home: Home, uri: str, experiment: Experiment, claimed: Sequenc
         raise SpecError(what, where=experiment.decide.where, fix=f"{judged}; {_fresh(experiment)}")
 
 
-def plan_note(home: Home, uri: str, experiment: Experiment) -> str:
-    """Return what a reader of decisions has to know about their plan: when it was written, or that it was not."""
+def plan_note(home: Home, uri: str, experiment: Experiment) -> tuple[str, bool]:
+    """Return when the plan of a file with `decide` was written, in words, and False if the store has no such plan."""
     from plat.store.mlflow.plan_record import read_plans
 
     if experiment.decide is None:
-        return ""
+        return "", True
     plan, known = _plan(experiment), read_plans(uri) if home.exists() else []
     own = next((one for one in known if one.digest == plan.digest), None)
     if own is None:
-        return f"{experiment.name}: this plan is not in the store, so its looks may have been chosen after the results"
+        return (
+            f"{experiment.name}: the store has no such plan, so its looks may have been chosen after the results",
+            False,
+        )
     of_file = [one for one in known if one.file == plan.file]
     nth = f", plan {of_file.index(own) + 1} of {len(of_file)} of this file" if len(of_file) > 1 else ""
-    return f"{experiment.name}: decided by the plan of {own.written} UTC{nth}"
+    return f"written {own.written} UTC{nth}", True
 
 
 def plan_lines(home: Home, uri: str, experiment: Experiment) -> list[str]:

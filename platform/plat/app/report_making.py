@@ -72,8 +72,9 @@ def make_report(
 
     frames = load_results(home, uri, experiment, fix=record)
     earlier = made_before(experiment.runs, home)
-    notes = _notes(home, uri, experiment, frames, record, earlier)
-    built = build_report(frames, experiment, replace(provenance(experiment), notes=notes))
+    notes, (plan, is_written) = _notes(home, experiment, frames, record, earlier), plan_note(home, uri, experiment)
+    notes = notes if is_written else (*notes, f"{plan}.")
+    built = build_report(frames, experiment, replace(provenance(experiment), notes=notes, plan=plan * is_written))
     whole = not built.failures and not frames.changed
     if out is None and is_read_only(home):
         why = f"{home.root} is read-only; `--out DIR` writes the report elsewhere"
@@ -119,7 +120,7 @@ def provenance(experiment: Experiment) -> Provenance:
 
 
 def _notes(
-    home: Home, store: str, experiment: Experiment, frames: Frames, record: bool, earlier: Mapping[str, Earlier]
+    home: Home, experiment: Experiment, frames: Frames, record: bool, earlier: Mapping[str, Earlier]
 ) -> tuple[str, ...]:
     """Return notes on runs of other code, removed, changed in the store, made by another version, or not imported.
 
@@ -141,8 +142,6 @@ def _notes(
         runs, first = f"{counted(len(noted), 'run')} ({_first_five(list(noted))})", next(iter(noted))
         notes.append(f"{runs} noted something about metrics. {first[:8]}: {noted[first]} (`plat why {first[:8]}`)")
     notes += other_versions(experiment.runs, home)
-    if note := plan_note(home, store, experiment):
-        notes.append(f"{note}.")
     ended = {run_id for run_id, outcome in zip(stored, frames.runs["outcome"], strict=True) if outcome}
     behind = [run.id for run in experiment.runs if run.id not in ended and home.run(run.id).result.exists()]
     if behind and not record:
@@ -166,8 +165,9 @@ def judged(home: Home, uri: str, experiment: Experiment) -> tuple[Judged, bool]:
 
     frames = load_results(home, uri, experiment)
     verdicts = check_claims(frames, experiment)
-    if note := plan_note(home, uri, experiment):
-        tell(f"note: {note}")
+    plan, is_written = plan_note(home, uri, experiment)
+    if plan:
+        tell(f"note: decided by the plan {plan}" if is_written else f"warning: {plan}")
     return Judged(experiment, verdicts, reference_beside(experiment, verdicts)), not frames.changed
 
 

@@ -94,7 +94,7 @@ def test_seeds_are_added_for_open_rows_only(plat, arms, home):
     assert "at 18 pairs" in judged["wide"]["detail"]
     assert plat("status", arms, "decide=true")[1].startswith("arms: 44 done of 44")
     report = next((home / "reports").glob("arms@decide*/report.html")).read_text()
-    assert "at 8 pairs" in report
+    assert "at 8 pairs" in report and f"written {plan['written']} UTC" in report
     assert plat("report", arms, "decide=true")[0] == 0
 
 
@@ -157,7 +157,7 @@ def test_a_plan_is_fixed_and_fresh_seeds_are_a_new_one(plat, arms, home):
     arms.write_text(changed)
     code, _, err = plat("sweep", arms, "--decide", "decide.most=8")
     assert code == 2 and "other claims), which is fixed" in err
-    assert "this plan is not in the store" in plat("claims", arms, "decide=true", "decide.most=8")[2]
+    assert "the store has no such plan" in plat("claims", arms, "decide=true", "decide.most=8")[2]
     assert results_of(home) == done
     (arms.parent / "train.py").write_text(SCRIPT + "\nunused = 1\n")
     code, _, err = plat("sweep", arms, "--decide", "decide.most=12", "decide.margin=1")
@@ -176,7 +176,7 @@ def test_another_name_or_removed_folders_give_no_plan(plat, arms, home):
     code, _, err = plat("sweep", other, "--decide", "decide.most=12")
     assert code == 2 and "these seeds have a plan of arms" in err
     code, _, err = plat("claims", arms, "decide=true", "decide.most=8")
-    assert code == 0 and "decided by the plan of 20" in err
+    assert code == 0 and "decided by the plan written 20" in err
 
 
 def test_first_runs_and_the_api_follow_the_plan(plat, arms, home):
