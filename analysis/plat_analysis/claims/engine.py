@@ -36,7 +36,8 @@ class Planned:
 
     needs  ids of the runs that its next look lacks, in the order of the blocks; () when every row has ended
     look   pairs at that look
-    rows   how many rows it has, of which `open` need more pairs
+    rows   number of rows
+    open   number of rows that need more pairs
     asked  ids of all runs that it has asked for by now, `needs` included
     unit   of its measures: ` points` for shares, "" for others
     failed  how many of `needs` have failed

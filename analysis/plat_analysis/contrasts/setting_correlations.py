@@ -297,7 +297,7 @@ def shown_correlation(
 
     across    BETWEEN, GIVEN or WITHIN
     given     the covariates of `Correlating.given`; used by GIVEN only
-    families  the family of each setting, of which the p-value of BETWEEN and GIVEN takes account
+    families  the family of each setting; the tests of BETWEEN and GIVEN permute within families
     """
     missing = np.isnan(pair.x)
     lacking = np.any(missing, axis=(1, 2)) if across == WITHIN else np.any(np.all(missing, axis=2), axis=1)

@@ -135,7 +135,7 @@ class RowScores:
         if not has_interval(scores, tasks):
             return Estimate(value, **facts)
         low, high = interval(statistic, scores)
-        if high - low <= TINY:  # such as a probability of 1, of which resampled runs show no doubt
+        if high - low <= TINY:  # all resampled runs agree, as for a probability of 1
             return Estimate(value, **facts)
         return Estimate(value, float(low), float(high), "seeds" if tasks == "fixed" else "tasks", **facts)
 

@@ -98,7 +98,7 @@ def these_tasks(
 def tasks_like_these(
     statistic: Callable[[Scores], Values], scores: Scores, resamples: int = RESAMPLES
 ) -> tuple[Values, Values]:
-    """Return the 95 % interval (low, high) of a statistic over further tasks, of which these are a random sample.
+    """Return the 95 % interval (low, high) of a statistic over tasks like these.
 
     It is the hierarchical percentile bootstrap: tasks are resampled, then runs within each drawn task. The statistic of
     a task's single run counts as it is, so one run of each task suffices.

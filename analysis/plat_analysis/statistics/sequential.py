@@ -7,11 +7,11 @@ error-spending function as in Kim and DeMets 1987). Holm's procedure holds the e
 `level` divided by the number of rows that are not shown yet, and a row that is shown passes its share on at the same
 look (Ye et al. 2013). The share of a row that was stopped is not passed on.
 
-A row with a margin stops without a decision where an effect of the margin has become unlikely: the upper bound of its
-mean, at an error of `STOP_ERROR`, is below the margin. The stop is not binding: errors hold also where a row goes on.
+A row with a margin stops undecided if an effect of that size is unlikely: the upper bound of the mean, at an error of
+`STOP_ERROR`, is below the margin. Errors hold whether or not a row stops.
 
-The error is that of pairs that are independent, with changes that are symmetric about the bound. Each word has an error
-of `level` of its own.
+The errors assume that pairs are independent, and that changes are symmetric about the bound. Each of the three words
+*shown*, *contradicted* and *not of this size* has its own error of `level`.
 
 All functions are pure: they read no store and draw no random numbers. A decision is replayed from the values alone.
 """
@@ -157,9 +157,9 @@ class _Look:
     def crossing(
         self, rows: Mapping[str, Sequence[Array]], left: int, needed: Callable[[Iterable[bool]], bool]
     ) -> set[str]:
-        """Return the rows of which all or any sides cross (`needed`); each that does passes its error on.
+        """Return the rows that cross; each passes its share of the error on to the others.
 
-        Of any, each side has an equal part of the error.
+        A row crosses if all of its sides do, or any of them (`needed`). With `any`, the sides divide the error.
 
         Args:
             rows: name -> the values of each side.

@@ -212,9 +212,8 @@ def plan_lines(home: Home, uri: str, experiment: Experiment) -> list[str]:
         f"  expected: about {none} runs if no row has an effect, {all_rows} if all have that of the margin "
         "(values that spread as much as the margin)"
     )
-    lines.append(
-        f"  plan written {plan.written} UTC" if is_written else "  `plat sweep` writes the plan into the store"
-    )
+    written = f"  plan written {plan.written} UTC; {standing(home, uri, experiment).line}" if is_written else ""
+    lines.append(written or "  `plat sweep` writes the plan into the store")
     return lines
 
 
