@@ -1,7 +1,7 @@
 """Judge a change from few runs on many tasks: the tasks are the independent units, not the runs.
 
-Two questions have two answers. *Tasks like these* (`over_tasks`): does the change hold on further tasks, if these
-are a random sample of them? The spread between the tasks' mean changes has the variance between tasks and that of the runs
+Two questions have two answers. *Tasks like these* (`over_tasks`): does the change hold on further tasks, if these are a
+random sample of them? The spread between the tasks' mean changes has the variance between tasks and that of the runs
 within them, so the interval is hierarchical without a model. *These tasks* (`within_tasks`): would further runs of
 these tasks show it? Only the spread of runs within tasks counts.
 
