@@ -108,14 +108,21 @@ class Verdict:
 
     @property
     def reason(self) -> str:
-        """Return what decided, and the p-value if there is one: `above zero in 1 of 9; p .0010 over all its rows`.
+        """Return what decided, and the p-value if there is one: `GRPO +2.5 [+1.4, +3.6]; p .001, corrected for 9 rows`.
 
         If overrides chose a part of the matrix, the text begins with `part`.
         """
-        one = len(self.value) == 1 if isinstance(self.value, Mapping) else False
-        p = "" if self.p is None or one else f"p {p_value(self.p)} over all its rows"
         deciding = re.sub(r" in 1 of 1(?!\d)", "", self.deciding)  # `in 1 of 10 runs` stays
-        return "; ".join(filter(None, [self.part * self.is_chosen, deciding, p]))
+        return "; ".join(filter(None, [self.part * self.is_chosen, deciding, self.p_in_words]))
+
+    @property
+    def p_in_words(self) -> str:
+        """Return `p .012 in the weakest row` (all are shown), or `p .001, corrected for 9 rows`; "" with one row."""
+        rows = self.held[1]
+        if self.p is None or rows == 1 or (isinstance(self.value, Mapping) and len(self.value) == 1):
+            return ""
+        of = " in the weakest row" if self.status == "shown" else f", corrected for {rows} rows"
+        return f"p {p_value(self.p)}{of if rows else ''}"
 
     @property
     def is_chosen(self) -> bool:

@@ -70,9 +70,11 @@ def judge_by_looks(results: Results, rows: Mapping[str, PlannedRow], builds: Bui
     for name, row in rows.items():
         _check(name, row, plan)
     blocks = {name: _in_order(results, row.estimate) for name, row in rows.items()}
+    why_not = {run.id: run.missing for run in results.runs}
+    gaps = {name: _gap(row.estimate, blocks[name], why_not) for name, row in rows.items()}
     decisions = decide(
         {
-            name: Row(_without_gap(row.estimate, blocks[name]), _margin(row, plan), row.sides)
+            name: Row(_without_gap(row.estimate, blocks[name]), _margin(row, plan), row.sides, bool(gaps[name]))
             for name, row in rows.items()
         },
         Plan(plan.looks),
@@ -81,21 +83,22 @@ def judge_by_looks(results: Results, rows: Mapping[str, PlannedRow], builds: Bui
     look = next(
         (n for n in plan.looks if n > max((decisions[name].pairs for name in going), default=0)), plan.looks[-1]
     )
-    why_not = {run.id: run.missing for run in results.runs}
     lacking = {name: [r for r in order[:look] if r not in rows[name].estimate.values] for name, order in going.items()}
     asked = (run for name, order in lacking.items() for r in order for run in rows[name].estimate.asks[r])
     needs = tuple(dict.fromkeys(run for run in asked if why_not[run]))
     until = {name: look if name in going else decision.pairs for name, decision in decisions.items()}
     used = [run for name, row in rows.items() for r in blocks[name][: until[name]] for run in row.estimate.asks[r]]
-    ended = {
-        name: [r for r in order if not any(why_not[run] for run in rows[name].estimate.asks[r])]
-        for name, order in lacking.items()
-    }
-    without = {name: f"has no value at {order[0]}" for name, order in ended.items() if order}
+    without = {name: f"has no value at {gaps[name]}" for name, decision in decisions.items() if decision.is_short}
     units = {row.unit for row in rows.values()}
     failed = sum(why_not[run] not in WAITING for run in needs)
     planned = Planned(
-        needs, look, len(rows), len(going), tuple(dict.fromkeys(used)), " and ".join(sorted(units)), failed
+        needs,
+        look,
+        len(rows),
+        len(going) + len(without),
+        tuple(dict.fromkeys(used)),
+        " and ".join(sorted(units)),
+        failed,
     )
     return _verdict(rows, decisions, planned, without, plan)
 
@@ -120,6 +123,12 @@ def _in_order(results: Results, estimate: Estimate) -> list[object]:
     """Return the replicates in the order in which they were planned: seed by seed, the builds of each."""
     seeds = {seed: at for at, seed in enumerate(results.experiment.axes["seed"])}
     return sorted(estimate.asks, key=lambda replicate: seeds[replicate.seed])
+
+
+def _gap(estimate: Estimate, order: Sequence[object], why_not: Mapping[str, str]) -> str:
+    """Return the first replicate whose runs have ended without a value; "" if none of those before it have."""
+    first = next((r for r in order if r not in estimate.values), None)
+    return "" if first is None or any(why_not[run] for run in estimate.asks[first]) else str(first)
 
 
 def _without_gap(estimate: Estimate, order: Sequence[object]) -> list[float]:
@@ -152,7 +161,9 @@ def _verdict(
     lines = [line for group in groups.values() for line in group]
     if without:
         name, why = next(iter(without.items()))
-        verdict = Verdict("not_enough_data", deciding=f"{name} {why}, although its runs have ended: no look can come")
+        verdict = Verdict(
+            "not_enough_data", deciding=f"{name} {why}, although its runs have ended: it cannot be judged"
+        )
     elif planned.open:
         done = plan.looks.index(planned.look)
         seen = f"open after {counted(done, 'look')}" if done else "not enough data for the first look"

@@ -17,7 +17,7 @@ from typing import Any
 from plat.store.mlflow.report_record import CLAIMS, ReportRecord
 from plat.store.mlflow.run_tags import clean_key
 from plat.units import counted
-from plat_analysis.artifact import Figure, Table, p_value
+from plat_analysis.artifact import Figure, Table
 from plat_analysis.claims.engine import Verdict
 from plat_analysis.facets import named_number
 from plat_analysis.report.render import inert
@@ -180,11 +180,10 @@ def _summary(report: Report) -> str:
 
 
 def _line(verdict: Verdict) -> str:
-    """Return `- **shown in 3 of 9** id: what is claimed. Found: above zero in 3 of 9; over all its rows p .003.`"""
+    """Return `- **shown in 3 of 9** id: what is claimed. Found: open: PPO; p .003, corrected for 9 rows.`"""
     words = [f"- **{verdict.word}** {_plain(verdict.id)}:", _plain(verdict.says)]
     if verdict.deciding:
-        p = f"; over all its rows p {p_value(verdict.p)}" if verdict.p is not None else ""
-        words.append(f"Found: {_plain(verdict.deciding)}{p}.")
+        words.append(f"Found: {'; '.join(filter(None, [_plain(verdict.deciding), verdict.p_in_words]))}.")
     return " ".join(filter(None, words))
 
 

@@ -19,7 +19,7 @@ All functions are pure: they read no store and draw no random numbers. A decisio
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
@@ -75,11 +75,13 @@ class Row:
         values: one for each pair, in the order in which pairs were planned.
         margin: the smallest effect of interest, from each bound on; 0 if none, and then the row never stops open.
         sides: (sign, bound): the mean is claimed to be above the bound (sign +1), or below it (-1); all of them.
+        is_whole: no further value can come, for example because a run ended without one.
     """
 
     values: Sequence[float]
     margin: float = 0.0
     sides: tuple[tuple[int, float], ...] = ((1, 0.0),)
+    is_whole: bool = False
 
     def beyond(self, pairs: int) -> list[Array]:
         """Return for each side how far the first `pairs` values are beyond its bound; claimed to be above zero."""
@@ -95,6 +97,7 @@ class Decision:
         word: `shown`, `contradicted` (the opposite is shown), `not of this size` (the margin is excluded) or `open`.
         pairs: how many were used, those of its last look; 0 before the first.
         ended: False while the row needs more pairs.
+        is_short: the row ended undecided before its next look, because no further value can come.
         mean: of the used values.
         low, high: repeated confidence interval of the mean (95 % over all looks), which allows for stopping.
     """
@@ -102,6 +105,7 @@ class Decision:
     word: Word = "open"
     pairs: int = 0
     ended: bool = False
+    is_short: bool = False
     mean: float = float("nan")
     low: float = float("-inf")
     high: float = float("inf")
@@ -110,10 +114,13 @@ class Decision:
 def decide(rows: Mapping[str, Row], plan: Plan) -> dict[str, Decision]:
     """Return the decision on each row, by replaying all looks for which the rows that go on have enough pairs.
 
-    A row that needs more pairs has `ended` False.
+    A row that needs more pairs has `ended` False. One that cannot have them is left out; its share of the error stays.
     """
     found = {name: Decision() for name in rows}
     for count, last in enumerate(plan.looks, 1):
+        for name, row in rows.items():
+            if not found[name].ended and row.is_whole and len(row.values) < last:
+                found[name] = replace(found[name], ended=True, is_short=True)
         going = {name: rows[name] for name, decision in found.items() if not decision.ended}
         if any(len(row.values) < last for row in going.values()):
             break
@@ -134,7 +141,7 @@ def decide(rows: Mapping[str, Row], plan: Plan) -> dict[str, Decision]:
             x = np.asarray(row.values[:last], float)
             mean, high = float(x.mean()), upper_bound(x, test.looks, test.most, plan.level)
             ended = word != "open" or stops or last == test.most
-            found[name] = Decision(word, last, ended, mean, 2 * mean - high, high)
+            found[name] = Decision(word, last, ended, mean=mean, low=2 * mean - high, high=high)
     return found
 
 

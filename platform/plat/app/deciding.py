@@ -173,11 +173,11 @@ def _check_unseen(home: Home, uri: str, experiment: Experiment, claimed: Sequenc
 
 
 def plan_note(home: Home, uri: str, experiment: Experiment) -> tuple[str, bool]:
-    """Return when the plan of a file with `decide` was written, in words, and False if the store has no such plan."""
+    """Return when the plan of a file with `decide` was written, in words, and True; else a warning or "", and False."""
     from plat.store.mlflow.plan_record import read_plans
 
     if experiment.decide is None:
-        return "", True
+        return _judged_at_looks(home, uri, experiment), False
     plan, known = _plan(experiment), read_plans(uri) if home.exists() else []
     own = next((one for one in known if one.digest == plan.digest), None)
     if own is None:
@@ -190,6 +190,21 @@ def plan_note(home: Home, uri: str, experiment: Experiment) -> tuple[str, bool]:
     return f"written {own.written} UTC{nth}", True
 
 
+def _judged_at_looks(home: Home, uri: str, experiment: Experiment) -> str:
+    """Return a warning if seeds of a file without `decide` were added by a plan of it, which stopped on results."""
+    from plat.store.mlflow.plan_record import read_plans
+
+    seeds = set(experiment.axes.get("seed", ()))
+    plans = read_plans(uri, experiment.name) if home.exists() else []
+    written = [plan.written for plan in plans if seeds & set(plan.seeds)]
+    if not written:
+        return ""
+    why = (
+        f"{experiment.name}: a plan of {written[-1]} UTC judged these seeds at looks; intervals and verdicts here make"
+    )
+    return f"{why} no allowance for that, those of `plat claims {experiment.path} decide=true` do"
+
+
 def plan_lines(home: Home, uri: str, experiment: Experiment) -> list[str]:
     """Return the plan of a file with `decide` in words: looks, when rows can be shown, expected runs, when written.
 
@@ -200,8 +215,11 @@ def plan_lines(home: Home, uri: str, experiment: Experiment) -> list[str]:
     plan, is_written = check_plan(home, uri, experiment)
     before = check_decide(experiment)
     looks, most, rows = plan.looks, len(_all_runs(experiment, before)), max(one.rows for one in before.planned)
-    first = len(before.next_runs)
+    first, unused = len(before.next_runs), before.experiment.decide.unused  # type: ignore[union-attr]
     lines = [f"decide: looks at {', '.join(map(str, looks))} pairs; {first} runs for the first, at most {most}"]
+    if unused:
+        beyond = f"from {unused[0]} on {are(len(unused))} beyond the last look and not used"
+        lines.append(f"  {counted(len(unused), 'seed')} of the matrix {beyond}")
     planned = Plan(looks)
     for open_rows in sorted({1, *(one.rows for one in before.planned)}):
         look = planned.first_look(open_rows)

@@ -73,8 +73,9 @@ def make_report(
     frames = load_results(home, uri, experiment, fix=record)
     earlier = made_before(experiment.runs, home)
     notes, (plan, is_written) = _notes(home, experiment, frames, record, earlier), plan_note(home, uri, experiment)
-    notes = notes if is_written else (*notes, f"{plan}.")
-    built = build_report(frames, experiment, replace(provenance(experiment), notes=notes, plan=plan * is_written))
+    notes = (*notes, f"{plan}.") if plan and not is_written else notes
+    plan = f"{plan}; intervals of tables and figures make no allowance for its looks" if is_written else ""
+    built = build_report(frames, experiment, replace(provenance(experiment), notes=notes, plan=plan))
     whole = not built.failures and not frames.changed
     if out is None and is_read_only(home):
         why = f"{home.root} is read-only; `--out DIR` writes the report elsewhere"

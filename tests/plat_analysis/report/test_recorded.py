@@ -120,7 +120,7 @@ def test_a_verdict_is_tags_numbers_and_a_line(built):
     }
     numbers = {"claim/x_y/p": 0.004, "claim/x_y/PPO": -2.0, "claim/x_y/PPO.low": -3.0, "claim/x_y/PPO.high": -1.0}
     assert record.values == {(name, 0): value for name, value in numbers.items()}
-    first = r"- **contradicted** x@y: It \*helps\*. Found: b; over all its rows p .004."
+    first = r"- **contradicted** x@y: It \*helps\*. Found: b."
     assert record.summary.splitlines()[:2] == [first, r"- **open** x\_y:"]
 
 

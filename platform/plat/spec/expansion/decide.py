@@ -37,12 +37,14 @@ class Decide:
     margin  the smallest effect of interest, in the unit of the measures; None: each claim's `smallest`
     where   the position in the file or command line, for messages
     usual   True if looks are the default ones: with several builds they are changed to whole seeds
+    unused  seeds of the matrix after those of the last look
     """
 
     looks: tuple[int, ...] = LOOKS
     margin: float | None = None
     where: str = ""
     usual: bool = True
+    unused: tuple[int, ...] = ()
 
 
 def taken(document: Document, line: CommandLine) -> tuple[Decide | None, CommandLine]:
@@ -145,4 +147,4 @@ def with_seeds(decide: Decide, matrix: Matrix) -> tuple[Decide, list[int]]:
         raise SpecError(what, where=decide.where, fix=f"write multiples of {builds}, for example {list(looks)}")
     number = looks[-1] // builds
     more = range(max(seeds) + 1, max(seeds) + 1 + max(0, number - len(seeds)))
-    return replace(decide, looks=looks), [*seeds, *more][:number]
+    return replace(decide, looks=looks, unused=tuple(seeds[number:])), [*seeds, *more][:number]
