@@ -95,6 +95,9 @@ def test_seeds_are_added_for_open_rows_only(plat, arms, home):
     assert plat("status", arms, "decide=true")[1].startswith("arms: 44 done of 44")
     report = next((home / "reports").glob("arms@decide*/report.html")).read_text()
     assert "at 8 pairs" in report and f"written {plan['written']} UTC" in report
+    assert "make no allowance for its looks" in report
+    without = plat("claims", arms)[2]
+    assert "judged these seeds at looks" in without and "decide=true` do" in without
     assert plat("report", arms, "decide=true")[0] == 0
 
 
@@ -163,7 +166,9 @@ def test_a_plan_is_fixed_and_fresh_seeds_are_a_new_one(plat, arms, home):
     code, _, err = plat("sweep", arms, "--decide", "decide.most=12", "decide.margin=1")
     assert code == 2 and "which is fixed" in err  # the same seeds, whatever the script
     code, out, err = plat("plan", arms, "--decide", "decide.most=8", "matrix.seed=[100]")
-    assert code == 0 and "24 runs for the first, at most 24" in out, err
+    assert code == 0 and "24 runs for the first, at most 24" in out and "not used" not in out, err
+    out = plat("plan", arms, "--decide", "decide.most=8", "matrix.seed=range(50, 60)")[1]
+    assert "2 seeds of the matrix from 58 on are beyond the last look and not used" in out
 
 
 def test_another_name_or_removed_folders_give_no_plan(plat, arms, home):
