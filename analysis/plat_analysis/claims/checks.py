@@ -31,7 +31,7 @@ from plat_analysis.claims.decided import (
 from plat_analysis.claims.engine import Verdict
 from plat_analysis.claims.evidence import ChangeOptions, ChosenRows, UnitOptions, chosen_rows, of_tests, with_evidence
 from plat_analysis.claims.planned import PlannedRow, judge_by_looks
-from plat_analysis.claims.row_words import row_line, skew
+from plat_analysis.claims.row_words import dependence, row_line, skew
 from plat_analysis.contrasts.cell import Cell, Contrast, Estimates, Term, average, common_means, merged_asks
 from plat_analysis.contrasts.cell import change as change_of
 from plat_analysis.data.published import printed_table
@@ -280,7 +280,7 @@ def level(
         for row, estimate in estimates.items()
     }
     ids = (run for estimate in estimates.values() for run in estimate.run_ids)
-    return of_tests(tested, asked.looks, ids, about(estimates.values()))
+    return of_tests(tested, asked.looks, ids, about(estimates.values()), dependence(estimates, "values"))
 
 
 def _tested(row: str, estimate: Estimate, guarded: Estimate | None, side: Side, bound: float, digits: int) -> RowTests:

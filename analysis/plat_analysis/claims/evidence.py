@@ -198,7 +198,7 @@ def without_numbers(tested: Mapping[str, RowTests], looks: int, run_ids: Iterabl
     return replace(verdict, run_ids=tuple(dict.fromkeys(run_ids)))
 
 
-def of_tests(tested: Mapping[str, RowTests], looks: int, run_ids: Iterable[str], remark: str) -> Verdict:
-    """Return the verdict on tests with the number of each row; a `remark` is the last reason."""
-    verdict = remarked(decide(tested, looks), [remark])
+def of_tests(tested: Mapping[str, RowTests], looks: int, run_ids: Iterable[str], *remarks: str) -> Verdict:
+    """Return the verdict on tests with the number of each row; `remarks` are the last reasons."""
+    verdict = remarked(decide(tested, looks), remarks)
     return with_numbers(verdict, {row: item.estimate for row, item in tested.items()}, run_ids)

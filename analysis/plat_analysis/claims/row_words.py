@@ -83,8 +83,8 @@ def skew(sample: Sequence[float], digits: int) -> str:
     return f"; median {middle}, largest {'loss' if found.furthest < 0 else 'gain'} {furthest}"
 
 
-def dependence(estimates: Mapping[str, Estimate]) -> str:
-    """Return a warning where changes of one seed agree across builds, in the row where they do most; else "".
+def dependence(estimates: Mapping[str, Estimate], of: str = "changes") -> str:
+    """Return a warning where changes (or `of`) of one seed agree across builds, in the row where they do most; else "".
 
     If builds share effects of seeds, they are no independent units, and the error of the verdict is larger than
     promised: .06 to .10 for two builds whose changes share 60 to 90 % of their variance. The warning comes in 31 and
@@ -100,6 +100,6 @@ def dependence(estimates: Mapping[str, Estimate]) -> str:
     at = f" in {row}" if row and len(estimates) > 1 else ""
     by_chance = f"correlation {number(common.correlation, 2)}, by chance in 1 of {1 / COMMON:g} claims"
     return (
-        f"changes of one seed agree across builds{at} ({by_chance}): if builds share effects of seeds, "
+        f"{of} of one seed agree across builds{at} ({by_chance}): if builds share effects of seeds, "
         f"{common.seeds} seeds count, not {strata[row].seeds} runs, and the p-value is too small"
     )

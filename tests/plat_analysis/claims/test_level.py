@@ -10,8 +10,10 @@ from plat.errors import SpecError
 from plat_analysis.claims.checks import level
 
 
-def planted(make_experiment, make_frames, means, seeds=6, holes=()):
-    experiment = make_experiment(rows=list(means), tasks=["sokoban"], filters=["none"], seeds=range(seeds))
+def planted(make_experiment, make_frames, means, seeds=6, holes=(), builds=()):
+    experiment = make_experiment(
+        rows=list(means), tasks=["sokoban"], filters=["none"], seeds=range(seeds), builds=builds
+    )
     frames = make_frames(experiment, holes={experiment.runs[index].id: "failed:oom" for index in holes})
     for run in experiment.runs:
         rows = (frames.metrics.run_id == run.id) & (frames.metrics.key == "heldout/final_success")
@@ -38,6 +40,14 @@ def test_a_row_has_students_interval(make_experiment, make_frames):
     low, high = stats.t.interval(0.95, 5, values.mean(), stats.sem(values))
     assert verdict.value["PPO"] == pytest.approx(values.mean())
     assert verdict.bounds["PPO"] == pytest.approx((low, high))
+
+
+def test_values_that_builds_share_are_warned_of(make_experiment, make_frames):
+    shared = planted(make_experiment, make_frames, {"PPO": 0.6}, builds=[0, 1])
+    verdict = judge(shared, bound=50, builds="fixed")
+    assert verdict.status == "shown" and "values of one seed agree across builds" in verdict.detail
+    alone = planted(make_experiment, make_frames, {"PPO": 0.6})
+    assert "agree" not in judge(alone, bound=50).detail
 
 
 def test_holes_and_unknown_rows(make_experiment, make_frames):
