@@ -20,14 +20,14 @@ class Comparison:
     """Hold two conditions in every cell of rows x columns, by the names of the experiment file.
 
     rows       an axis, or several that are joined (default: `variant` where the matrix has it, else the algorithm)
-    columns    an axis
+    columns    an axis, or several that are joined
     pair       the axis whose two values `baseline` and `treatment` are compared
     builds     what intervals, stars and verdicts are about where there are several builds of the base model: `fixed`,
                these builds, over their seeds; or `random`, such builds, from three on
     """
 
     rows: str | Sequence[str] | None = None
-    columns: str = "task"
+    columns: str | Sequence[str] = "task"
     pair: str = "filter"
     baseline: Any = "none"
     treatment: Any = "top_p"

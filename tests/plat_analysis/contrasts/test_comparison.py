@@ -95,3 +95,13 @@ def test_an_option_whose_name_ends_with_name_is_no_name_of_a_group(tmp_path, nam
     path.write_text(path.read_text().replace(f"[{name}]", "[args.run_length, args.lr]"))
     with pytest.raises(SpecError, match=r"args\.run_name is x for a"):
         check_entries(load_experiment(path))
+
+
+def test_several_axes_make_the_columns_of_one_row(make_experiment, make_frames):
+    """The mean change over rows x columns is that of the rows' means, where every row has every column."""
+    experiment = make_experiment(rows=["PPO", "GRPO"], tasks=["sokoban", "countdown"], seeds=range(6))
+    frames = make_frames(experiment)
+    by_row = mean_delta_positive(frames, experiment)
+    together = mean_delta_positive(frames, experiment, rows=[], columns=["variant", "task"])
+    assert len(by_row.value) == 2 and len(together.value) == 1
+    assert next(iter(together.value.values())) == pytest.approx(sum(by_row.value.values()) / 2)
