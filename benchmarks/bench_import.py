@@ -43,11 +43,11 @@ def points(count: int) -> list[Metric]:
     return [Metric(f"train/metric_{number % 10}", number // 10, 0.01 * number, 1e9 + number) for number in range(count)]
 
 
-def write_bare(client: MlflowClient, item: RunRecord, curves: bool, file: Path) -> None:
+def write_bare(client: MlflowClient, experiment: str, item: RunRecord, curves: bool, file: Path) -> None:
     """Write a record by the fewest calls of MLflow's client: values, parameters and tags in one batch, and one file."""
     from mlflow.entities import Metric, Param
 
-    run = client.create_run("0", item.start, tags=item.tags, run_name=item.name).info.run_id
+    run = client.create_run(experiment, item.start, tags=item.tags, run_name=item.name).info.run_id
     values = [Metric(point.key, point.value, point.time, point.step) for point in item.mirror(curves)]
     params = [Param(key, value) for key, value in item.params.items()]
     room = 1000 - len(params)
@@ -65,6 +65,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         home = Home(Path(scratch) / "home").create()
         bare = MlflowClient(f"sqlite:///{scratch}/bare.db")
+        experiment = bare.create_experiment("bare", artifact_location=f"{scratch}/bare")  # else in ./mlruns
         (empty := Path(scratch) / "empty").touch()
         with import_lock(home), open_writer(home, home.store_uri()) as writer:
             number = 0
@@ -77,7 +78,7 @@ def main() -> None:
                     writer.write(run, None, curves=curves)
                     taken.append(time.process_time() - begin)
                     begin = time.process_time()
-                    write_bare(bare, run, curves, empty)
+                    write_bare(bare, experiment, run, curves, empty)
                     reference.append(time.process_time() - begin)
                 took, alone = statistics.median(taken[1:]), statistics.median(reference[1:])  # the first loads modules
                 name = f"writing {kind}, processor time, median of {given.runs}"
