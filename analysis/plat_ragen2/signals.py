@@ -70,9 +70,9 @@ def foretells(results: Results, asked: ForetellsOptions) -> Verdict:
         found = asked.foretold(settings, metric, asked.at)
         if isinstance(found, str):
             return RowTests(None, None, f"{name} ({found})")
-        shares = f"{number(found.with_it, 2)} of the outcome, {number(found.without, 2)} without it"
+        shares = f"{number(found.without, 2)} to {number(found.with_it, 2)}"
         tests = f"p {p_value(found.p)} (permutation and sign flips)"
-        line = f"{name} at {asked.at} explains {shares}; predictions for a setting left out, {tests}"
+        line = f"{name} at {asked.at} raises the explained share from {shares}; each setting is left out, {tests}"
         return RowTests(found.p, 1.0, line)
 
     return over_settings(asked.settings(results), asked.metrics, test, asked.looks)
@@ -255,7 +255,7 @@ def _tested(row: str, results: Results, runs: Sequence[RunView], asked: FallsOpt
     lags = [lag for run in runs if (lag := _lag(results, run, asked)) is not None]
     before, after = sum(lag > 0 for lag in lags), sum(lag < 0 for lag in lags)
     counted = before + after
-    words = f"{row}: both fall in {len(lags)} of {len(runs)} runs"
+    words = f"{row}: {' and '.join(asked.metrics)} both fall in {len(lags)} of {len(runs)} runs"
     if counted < MIN_JUDGED:
         return RowTests(None, None, f"{words}, and at different times in {counted} of these")
     low, high = clopper_pearson(before, counted)

@@ -39,7 +39,7 @@ def judge(planted, metric, at=8):
 def test_a_lead_is_found_and_an_echo_is_not(make_experiment, make_frames):
     frames = planted(make_experiment, make_frames)
     lead = judge(frames, LEAD)
-    assert lead.status == "shown" and "proxy at 8 explains 0.9" in lead.detail
+    assert lead.status == "shown" and "proxy at 8 raises the explained share from −0.06 to 0.96" in lead.detail
     assert judge(frames, ECHO).status == "open"
 
 

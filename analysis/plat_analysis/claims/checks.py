@@ -161,7 +161,7 @@ def decide_small(evidence: Mapping[str, RowEvidence], looks: int = 1) -> Verdict
     words = {
         SMALL: "within ±{0:g}{1}",
         LARGE: "beyond ±{0:g}{1}",
-        OPEN: "open, within or beyond ±{0:g}{1}",
+        OPEN: "open whether within ±{0:g}{1}",
         SHORT: "without enough data",
     }
     said = {row: words[kind].format(evidence[row].smallest, evidence[row].unit) for row, kind in kinds.items()}

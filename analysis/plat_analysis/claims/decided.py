@@ -4,7 +4,7 @@ Each is one-sided at 2.5 %, divided by the number of planned looks. The claim is
 - shown: every row is shown by its own test (the claim then holds falsely in at most 2.5 %);
 - contradicted: the opposite is shown in some row, by Holm's procedure over the rows;
 - shown in k of n: some rows are shown, by Holm's procedure;
-- not of this size: no row is shown, and in some the assumed size is excluded, by Holm's procedure;
+- not of this size: no row is shown, and some are shown to be below the assumed size, by Holm's procedure;
 - open: none of these;
 - not enough data: some row has a run missing, or too few units.
 """
@@ -79,7 +79,7 @@ def row_kinds(rows: Collection[str], tests: Tests, level: float) -> dict[str, st
 def outcome(kinds: Mapping[str, str], tests: Tests, weak: str = "") -> tuple[str, str, float | None]:
     """Return the status of a claim, the kind of the rows that decided it, and the p-value of that over all rows.
 
-    weak  the kind of rows in which only the assumed size is excluded
+    weak  the kind of rows that are only shown to be below the assumed size
     """
     found, (claimed, *others) = set(kinds.values()), tests
     if not found or SHORT in found:
@@ -169,7 +169,7 @@ def shown(p_values: Mapping[str, float], level: float = LEVEL) -> set[str]:
 # all have the claimed sign in 1 of 32 cases. Changes that are skewed, or that builds share, break the promise; `skew`
 # and `dependence` warn of them. `benchmarks/error_rates.py` measures these rates.
 
-ABOVE, BELOW, SMALL = "above zero", "below zero", "assumed size excluded"
+ABOVE, BELOW, SMALL = "above zero", "below zero", "below the assumed size"
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ class RowEvidence:
 
     @property
     def supposed(self) -> float:
-        """Return the size excluded where a row is too small: the published one, else the smallest of interest."""
+        """Return the size below which a row is too small: the published one, else the smallest of interest."""
         return self.smallest if self.published is None else self.published
 
     @property
@@ -213,9 +213,9 @@ def decide_rows(evidence: Mapping[str, RowEvidence], looks: int = 1) -> Verdict:
         lines[row] += (
             _corrected(row, item, kinds, tests) + often.get(row, "") + skew(whole_sample(item.estimate), item.digits)
         )
-    excluded = _excluded(evidence.values())
-    kinds = {row: excluded if kind == SMALL else kind for row, kind in kinds.items()}
-    verdict = settled(kinds, {excluded if kind == SMALL else kind: p for kind, p in tests.items()}, lines, excluded)
+    small = _below(evidence.values())
+    kinds = {row: small if kind == SMALL else kind for row, kind in kinds.items()}
+    verdict = settled(kinds, {small if kind == SMALL else kind: p for kind, p in tests.items()}, lines, small)
     remarks = about_rows({row: item.estimate for row, item in evidence.items()})
     if verdict.status in ("shown_in_part", "not_of_this_size", "open", "not_enough_data"):
         open_rows = [item for row, item in evidence.items() if kinds[row] in (OPEN, SHORT)]
@@ -239,13 +239,13 @@ def row_tests(evidence: Mapping[str, RowEvidence]) -> dict[str, dict[str, float]
     }
 
 
-def _excluded(evidence: Iterable[RowEvidence]) -> str:
-    """Return what is excluded in rows that are too small: `5 points excluded`, or `published size excluded`."""
+def _below(evidence: Iterable[RowEvidence]) -> str:
+    """Return what rows that are too small are below: `below 5 points`, or `below the published size`."""
     items = list(evidence)
     sizes = {f"{item.supposed:g}{item.unit}" for item in items if item.published is None}
     if len(sizes) == 1 and len([item for item in items if item.published is None]) == len(items):
-        return f"{sizes.pop()} excluded"
-    return "published size excluded"
+        return f"below {sizes.pop()}"
+    return "below the published size"
 
 
 def _tested(row: str, item: RowEvidence, kind: str, guarded: Estimate | None) -> str:

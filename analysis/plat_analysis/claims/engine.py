@@ -108,21 +108,25 @@ class Verdict:
 
     @property
     def reason(self) -> str:
-        """Return what decided, and the p-value if there is one: `GRPO +2.5 [+1.4, +3.6]; p .001, corrected for 9 rows`.
+        """Return what decided, with its p-value if it has one: `GRPO +2.5 [+1.4, +3.6], p .001 over 9 rows; open: PPO`.
 
         If overrides chose a part of the matrix, the text begins with `part`.
         """
-        deciding = re.sub(r" in 1 of 1(?!\d)", "", self.deciding)  # `in 1 of 10 runs` stays
-        return "; ".join(filter(None, [self.part * self.is_chosen, deciding, self.p_in_words]))
+        found = re.sub(r" in 1 of 1(?!\d)", "", self.found)  # `in 1 of 10 runs` stays
+        return "; ".join(filter(None, [self.part * self.is_chosen, found]))
 
     @property
-    def p_in_words(self) -> str:
-        """Return `p .012 in the weakest row` (all are shown), or `p .001, corrected for 9 rows`; "" with one row."""
+    def found(self) -> str:
+        """Return what decided, and behind its first part the p-value of that where there are several rows.
+
+        It is the largest one if all rows are shown (each by its own test), else that of Holm's procedure over the rows.
+        """
         rows = self.held[1]
         if self.p is None or rows == 1 or (isinstance(self.value, Mapping) and len(self.value) == 1):
-            return ""
-        of = " in the weakest row" if self.status == "shown" else f", corrected for {rows} rows"
-        return f"p {p_value(self.p)}{of if rows else ''}"
+            return self.deciding
+        first, semicolon, rest = self.deciding.partition("; ")
+        largest, over = ("largest ", "") if self.status == "shown" else ("", f" over {rows} rows" if rows else "")
+        return f"{first}, {largest}p {p_value(self.p)}{over}{semicolon}{rest}"
 
     @property
     def is_chosen(self) -> bool:

@@ -208,9 +208,9 @@ def _line(name: str, row: PlannedRow, decision: Decision, plan: Decide) -> str:
     mean, low, high = (number(x, row.digits, row.signed) for x in (decision.mean, decision.low, decision.high))
     found = f"{name} {mean} [{low}, {high}] at {counted(decision.pairs, 'pair')}"
     if decision.word == "not of this size":
-        found += f": {_margin(row, plan):g}{row.unit} are excluded"
+        found += f": below {_margin(row, plan):g}{row.unit}"
     if decision.word == "open" and decision.ended and decision.pairs < plan.looks[-1]:
-        found += f", stopped: {_margin(row, plan):g}{row.unit} are unlikely"
+        found += f", stopped: probably below {_margin(row, plan):g}{row.unit}"
     elif decision.word == "open" and decision.ended and any(_excludes(decision, side) for side in row.sides):
         found += ": not shown by both tests with the error of all rows"
     return found + (skew(list(row.estimate.values.values()), row.digits) if decision.ended else "")

@@ -199,10 +199,8 @@ def _judged_at_looks(home: Home, uri: str, experiment: Experiment) -> str:
     written = [plan.written for plan in plans if seeds & set(plan.seeds)]
     if not written:
         return ""
-    why = (
-        f"{experiment.name}: a plan of {written[-1]} UTC judged these seeds at looks; intervals and verdicts here make"
-    )
-    return f"{why} no allowance for that, those of `plat claims {experiment.path} decide=true` do"
+    why = f"{experiment.name}: a plan of {written[-1]} UTC judged these seeds at several looks; intervals and verdicts"
+    return f"{why} here ignore that, `plat claims {experiment.path} decide=true` allows for it"
 
 
 def plan_lines(home: Home, uri: str, experiment: Experiment) -> list[str]:
@@ -224,11 +222,12 @@ def plan_lines(home: Home, uri: str, experiment: Experiment) -> list[str]:
     for open_rows in sorted({1, *(one.rows for one in before.planned)}):
         look = planned.first_look(open_rows)
         when = f"from {look} pairs on" if look else "never"
-        lines.append(f"  with {counted(open_rows, 'open row')}, a row can be shown {when}")
+        before_it = " (before, it can only be stopped)" if look and look > looks[0] else ""
+        lines.append(f"  with {counted(open_rows, 'open row')}, a row can be shown {when}{before_it}")
     none, all_rows = (round(first * expected_pairs(planned, rows, effect) / looks[0]) for effect in (0.0, 1.0))
     lines.append(
-        f"  expected: about {none} runs if no row has an effect, {all_rows} if all have that of the margin "
-        "(values that spread as much as the margin)"
+        f"  expected, if values spread as much as the margin: about {none} runs if no row has an effect, {all_rows} if "
+        "every effect equals the margin"
     )
     written = f"  plan written {plan.written} UTC; {standing(home, uri, experiment).line}" if is_written else ""
     lines.append(written or "  `plat sweep` writes the plan into the store")
