@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
+
+from plat.errors import SpecError
 
 
 def duration(seconds: float | None) -> str:
@@ -12,6 +15,14 @@ def duration(seconds: float | None) -> str:
     if seconds < 100:
         return f"{seconds:.1f} s" if 0 < seconds < 9.95 else f"{seconds:.0f} s"
     return f"{seconds / 60:.1f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def seconds_of(text: str, where: str) -> float:
+    """Return the seconds of a time: "90s" -> 90, "30m" -> 1800, "1.5h" -> 5400. Raises SpecError for another text."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(s|m|min|h|d)\s*", text)
+    if found is None or not float(found[1]):
+        raise SpecError(f"{text!r} is no time", where=where, fix="give a number with s, m, h or d, such as 30m")
+    return float(found[1]) * {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}[found[2]]
 
 
 def counted(number: float, noun: str) -> str:

@@ -115,7 +115,7 @@ def check_plan(home: Home, uri: str, experiment: Experiment) -> tuple[PlanRecord
     from plat.store.mlflow.plan_record import read_plans
 
     before = check_decide(experiment)
-    plan = _plan(experiment)
+    plan = own_plan(experiment)
     known = read_plans(uri) if home.exists() else []
     if written := _check_others(experiment, plan, known):
         return written, True
@@ -124,7 +124,8 @@ def check_plan(home: Home, uri: str, experiment: Experiment) -> tuple[PlanRecord
     return plan, False
 
 
-def _plan(experiment: Experiment) -> PlanRecord:
+def own_plan(experiment: Experiment) -> PlanRecord:
+    """Return the plan of a file with `decide`, without the time."""
     from plat.store.mlflow.plan_record import plan_record
 
     by_seed: dict[object, str] = {}
@@ -178,7 +179,7 @@ def plan_note(home: Home, uri: str, experiment: Experiment) -> tuple[str, bool]:
 
     if experiment.decide is None:
         return _judged_at_looks(home, uri, experiment), False
-    plan, known = _plan(experiment), read_plans(uri) if home.exists() else []
+    plan, known = own_plan(experiment), read_plans(uri) if home.exists() else []
     own = next((one for one in known if one.digest == plan.digest), None)
     if own is None:
         return (

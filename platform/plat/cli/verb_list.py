@@ -28,6 +28,7 @@ VERBS = {
     "init": "Write an experiment file for a script.",
     "plan": "Show what would run and what it costs.",
     "sweep": "Run what is missing and print the report.",
+    "judge": "Judge two versions of a command.",
     "tune": "Search over options of runs and confirm the winner.",
     "run": "Execute one run, given by overrides alone.",
     "eval": "Evaluate a checkpoint on fixed instances.",

@@ -8,6 +8,8 @@
                                   store: stores/ (lists of runs), measured/ (artifacts of a server), last_values.db
     mlflow.db  mlartifacts/       the default store
     studies.db                    the studies of `plat tune`
+    judgements/<name>.yaml        the experiment file of each `plat judge`
+    versions/<commit>/            files of a commit that it compared (plat.judging.checkout)
     reports/<file>/               default output of `plat report`; with overrides: <file>@<mark>/
     history.jsonl                 measured wall times, for `plat plan`
     preparations/                 one file for each active preparation
@@ -55,6 +57,8 @@ class Home:
     submissions = Below("submissions")
     submissions_lock = Below("submissions.lock")
     database = Below("mlflow.db")
+    judgements = Below("judgements")  # the experiment files of `plat judge`
+    versions = Below("versions")  # files of commits that it compared
     studies = Below("studies.db")  # a database that Optuna's tools can open
 
     @classmethod

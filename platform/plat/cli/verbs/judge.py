@@ -1,0 +1,90 @@
+"""`plat judge`: is a new version of a command better than another one?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from plat.app.sweeping import Sweep, chosen_place
+from plat.cli.common import (
+    RUNS_FAILED,
+    HomeOption,
+    JobsOption,
+    JsonOption,
+    OnOption,
+    QuietOption,
+    StoreOption,
+    print_json,
+    settings,
+    verb,
+)
+from plat.cli.screen.output import tell
+from plat.judging.judgement_file import MOST, Design
+from plat.judging.judging import RunsFailed
+from plat.judging.judging import judge as judged
+from plat.judging.versions import find_versions, with_seed
+from plat.store.home import Home
+from plat.units import seconds_of
+
+
+@verb()
+def judge(
+    command: Annotated[str, typer.Argument(metavar="COMMAND", help="The new version: 'python train.py --lr 0.1'.")],
+    metric: Annotated[str, typer.Option("--metric", metavar="NAME", help="The metric; its last value counts.")],
+    against: Annotated[
+        str,
+        typer.Option("--against", metavar="VERSION", help="A commit, a folder, a command, or two commits: OLD..NEW."),
+    ],
+    lower: Annotated[bool, typer.Option("--lower", help="Smaller values are better.")] = False,
+    margin: Annotated[
+        float | None, typer.Option("--margin", metavar="X", help="A smaller improvement is none.")
+    ] = None,
+    most: Annotated[int, typer.Option("--most", metavar="N", help="The most pairs of runs.")] = MOST,
+    budget: Annotated[
+        str | None, typer.Option("--budget", metavar="TIME", help="No run starts after this time, such as 30m.")
+    ] = None,
+    reads: Annotated[
+        str, typer.Option("--reads", metavar="SETTING", help="What reads the metrics, as `script.metrics`.")
+    ] = "text",
+    link: Annotated[
+        bool, typer.Option("--link/--no-link", help="Link what git ignores into the files of a commit.")
+    ] = True,
+    jobs: JobsOption = None,
+    on: OnOption = "local",
+    home: HomeOption = None,
+    store: StoreOption = None,
+    quiet: QuietOption = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Judge two versions of a command.
+
+    Executes pairs of runs with equal seeds, as many as the verdict needs: both versions, from 8 pairs on. Exit codes: 0
+    better, 10 worse, 11 no difference of that size, 12 undecided, 13 the new version fails, 3 a run failed otherwise.
+    """
+    from plat.dispatch.progress import Progress, choose
+
+    place = Home.find(home).checked()
+    design = Design(metric, lower, margin, most, reads).checked()
+    limit = seconds_of(budget, "--budget") if budget is not None else None
+    new, old = (with_seed(one) for one in find_versions(command, against, place, link=link))
+    asked = Sweep(place, place.store_uri(store), chosen_place([], on, True), jobs)
+    is_silent = quiet or as_json
+    try:
+        found = judged(
+            asked,
+            design,
+            old,
+            new,
+            limit,
+            progress=lambda: Progress() if is_silent else choose(each=settings.verbose),
+            say=lambda line: None if is_silent else print(line),
+        )
+    except RunsFailed as failure:
+        tell(f"error: nothing can be judged: {failure}")
+        return RUNS_FAILED
+    if as_json:
+        print_json(found.to_json())
+    else:
+        print(found.line)
+    return found.code

@@ -1,0 +1,1 @@
+"""Judge two versions of a command: `plat judge`."""

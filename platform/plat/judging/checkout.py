@@ -1,0 +1,87 @@
+"""Put the files of a commit into a folder, with links to what git ignores, such as data.
+
+<home>/versions/<commit>/   the files of the commit; what git ignores in the working tree is linked there
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from plat.errors import SpecError, os_errors_as
+from plat.store.home import Home
+
+SHORT = 12  # characters of a commit
+NOT_LINKED = ("__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache")
+
+
+def git(folder: Path, *arguments: str) -> bytes:
+    """Return the output of a git command. Raises SpecError with git's own words if it fails, or git is missing."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    command = ["git", "-C", str(folder), "-c", "core.fsmonitor=false", *arguments]
+    try:
+        return subprocess.run(command, capture_output=True, check=True, env=environment).stdout
+    except FileNotFoundError:
+        raise SpecError("git is not installed", fix="compare with a folder or another command: --against DIR") from None
+    except subprocess.CalledProcessError as error:
+        said = error.stderr.decode("utf-8", "replace").strip().splitlines() or ["no reason given"]
+        raise SpecError(f"git {arguments[0]}: {said[-1]}", where=str(folder), fix="see `git status` there") from None
+
+
+def commit_of(folder: Path, name: str) -> str:
+    """Return the full hash of the commit that a name stands for in the repository of a folder; "" if there is none."""
+    if not name or name.startswith("-"):
+        return ""
+    with contextlib.suppress(SpecError):
+        return git(folder, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}").decode().strip()
+    return ""
+
+
+def checked_out(home: Home, folder: Path, commit: str, link: bool = True) -> Path:
+    """Return the folder that stands for `folder` in the files of a commit, which are written once.
+
+    link  make links to what git ignores in the working tree
+
+    Raises SpecError if the commit has no such folder, or cannot be read, and HomeError if the home is not writable.
+    """
+    top = Path(git(folder, "rev-parse", "--show-toplevel").decode().strip())
+    place = home.create().versions / f"{commit[:SHORT]}{'' if link else '-bare'}"
+    if not place.is_dir():
+        scratch = place.with_name(f".tmp-{os.getpid()}-{place.name}")
+        with os_errors_as(SpecError, "cannot write the files of the commit", place, "free some disk space"):
+            scratch.mkdir(parents=True)
+            try:
+                with tarfile.open(fileobj=io.BytesIO(git(top, "archive", commit))) as files:
+                    files.extractall(scratch, filter="data")
+                for path in _ignored(top, home) if link else ():
+                    _link(top / path, scratch / path)
+                scratch.rename(place)
+            finally:
+                shutil.rmtree(scratch, ignore_errors=True)
+    below = place / os.path.relpath(os.path.realpath(folder), os.path.realpath(top))
+    if not below.is_dir():
+        what = f"commit {commit[:SHORT]} has no folder {os.path.relpath(folder, top)}"
+        raise SpecError(what, where=str(folder), fix="compare with a commit that has it, or begin above it")
+    return Path(os.path.normpath(below))
+
+
+def _ignored(top: Path, home: Home) -> Iterator[str]:
+    """Yield the paths below the top folder that git ignores, without caches of Python and the home."""
+    listed = git(top, "ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z").split(b"\0")
+    for path in map(os.fsdecode, filter(None, listed)):
+        is_home = Path(os.path.realpath(top / path)).is_relative_to(os.path.realpath(home.root))
+        if not is_home and Path(path).name not in NOT_LINKED and not path.endswith(".pyc"):
+            yield path.rstrip("/")
+
+
+def _link(original: Path, link: Path) -> None:
+    """Link a file or folder, unless the commit has something there, or a folder above it is a file."""
+    with contextlib.suppress(FileExistsError, NotADirectoryError):
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(original)
