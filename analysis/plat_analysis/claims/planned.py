@@ -77,7 +77,7 @@ def judge_by_looks(results: Results, rows: Mapping[str, PlannedRow], builds: Bui
             name: Row(_without_gap(row.estimate, blocks[name]), _margin(row, plan), row.sides, bool(gaps[name]))
             for name, row in rows.items()
         },
-        Plan(plan.looks),
+        Plan(plan.looks, plan.error),
     )
     going = {name: blocks[name] for name, decision in decisions.items() if not decision.ended}
     look = next(

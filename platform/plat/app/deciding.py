@@ -219,7 +219,7 @@ def plan_lines(home: Home, uri: str, experiment: Experiment) -> list[str]:
     if unused:
         beyond = f"from {unused[0]} on {are(len(unused))} beyond the last look and not used"
         lines.append(f"  {counted(len(unused), 'seed')} of the matrix {beyond}")
-    planned = Plan(looks)
+    planned = Plan(looks, plan.error)
     for open_rows in sorted({1, *(one.rows for one in before.planned)}):
         look = planned.first_look(open_rows)
         when = f"from {look} pairs on" if look else "never"

@@ -7,15 +7,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+import os
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from plat.errors import SpecError
+from plat.app.deciding import own_plan
+from plat.app.sweeping import Sweep, check_sweep, make_home, open_store
+from plat.errors import PlatError, SpecError
 from plat.judging.versions import Version
-from plat.spec.expansion.decide import LEAST
+from plat.spec.expansion.decide import ERROR, LEAST, looks_of
+from plat.spec.expansion.experiment import Experiment, load_experiment
 from plat.store.disk import durable
-from plat.store.home import Home
+from plat.store.disk.durable import locked
+from plat.store.mlflow.plan_record import read_plans, read_study, write_plan
 
 OLD, NEW, CLAIM = "old", "new", "better"
 NO_MARGIN = 1e-12  # a row then stops where the new version is probably not better at all
@@ -31,7 +36,6 @@ class Design:
     margin   a smaller improvement is none, in the unit of the metric; None: any improvement counts
     most     the most pairs
     reads    `script.metrics`: what reads the metrics; `text` reads JSON and text of the output
-    timeout  seconds after which a run fails; 0: no limit
     """
 
     metric: str
@@ -39,7 +43,6 @@ class Design:
     margin: float | None = None
     most: int = MOST
     reads: Any = "text"
-    timeout: float = 0.0
 
     def checked(self) -> Design:
         """Return the design. Raises SpecError for a metric without a name, a margin or a number that cannot be used."""
@@ -56,8 +59,15 @@ class Design:
         return self
 
 
-def content(design: Design, old: Version, new: Version, first_seed: int = 0) -> dict[str, Any]:
-    """Return the experiment file as a dict; its claim is shown if the new version is better."""
+def content(
+    design: Design, old: Version, new: Version, seed: int = 0, error: float = ERROR, study: str = ""
+) -> dict[str, Any]:
+    """Return the experiment file as a dict; its claim is shown if the new version is better.
+
+    seed   the first seed
+    error  of a false *better*, one-sided
+    study  to which the judgement belongs
+    """
     first, second = (NEW, OLD) if design.lower else (OLD, NEW)
     sides = {OLD: old, NEW: new}
     return {
@@ -67,16 +77,19 @@ def content(design: Design, old: Version, new: Version, first_seed: int = 0) -> 
             "script.metrics": design.reads,
             "script.metric": design.metric,
             "script.goal": "minimize" if design.lower else "maximize",
-            **({"script.timeout": design.timeout} if design.timeout else {}),
         },
         "matrix": {
             "version": {
                 name: {"script.command": side.command, "script.folder": str(side.folder)}
                 for name, side in sides.items()
             },
-            "seed": [first_seed],
+            "seed": [seed],
         },
-        "decide": {"most": design.most, **({"margin": design.margin} if design.margin else {})},
+        "decide": {
+            "most": design.most,
+            **({"margin": design.margin} if design.margin else {}),
+            **({"error": error, "study": study} if study else {}),
+        },
         "claims": [
             {
                 "id": CLAIM,
@@ -92,16 +105,76 @@ def content(design: Design, old: Version, new: Version, first_seed: int = 0) -> 
     }
 
 
-def write_file(home: Home, design: Design, old: Version, new: Version, first_seed: int = 0) -> Path:
-    """Write the experiment file of a judgement, named by what is judged, and return its path.
+def make_question(asked: Sweep, design: Design, old: Version, new: Version, study: str = "") -> Experiment:
+    """Write the experiment file of a judgement, and its plan into the store, and return it loaded.
 
-    The same question gives the same file, so that the same command goes on with its runs.
+    The file's name is a hash of the question and of the code of both versions, so that the same command goes on with
+    its runs. Its seeds are fresh: no other question about these versions, and none of its study, has used them. The
+    error of a judgement in a study is fixed here, by what the study has found so far.
+
+    Raises SpecError, and leaves no plan, if the two versions are the same, a run cannot work, or the study's error is
+    too small for `most` pairs to show it.
     """
+    home, uri = asked.home, asked.uri
+    make_home(asked)
+    open_store(home, uri)
+    folder = home.judgements
+    folder.mkdir(exist_ok=True)
+    with locked(folder / "lock"):
+        runs = _first_runs(folder, design, old, new)
+        asks = json.dumps([asdict(design), study, runs], sort_keys=True, default=str)
+        name = f"judge-{hashlib.sha256(asks.encode()).hexdigest()[:8]}"
+        path, plans = folder / f"{name}.yaml", read_plans(uri)
+        if path.exists():
+            return load_experiment(path)
+        begun = next((plan for plan in plans if plan.file == name), None)  # in a copied home, whose file is gone
+        seed, error = (min(begun.seeds), begun.error) if begun else (0, ERROR)
+        if begun is None and study:
+            error, seed = _next_of(uri, study, design)
+        made = _written(path, content(design, old, new, seed, error, study))
+        while others := [one for one in plans if one.file != name and one.overlaps(own_plan(made))]:
+            seed = 1 + max(used for one in others for used in one.seeds)
+            made = _written(path, content(design, old, new, seed, error, study))
+        try:
+            check_sweep(asked, [made], [])
+        except PlatError:
+            path.unlink()
+            raise
+        write_plan(home, uri, made, own_plan(made), lambda plans: None)
+        return made
+
+
+def _first_runs(folder: Path, design: Design, old: Version, new: Version) -> list[str]:
+    """Return the ids of the first run of both versions. Raises SpecError if they are the same."""
+    path = folder / f"probe-{os.getpid()}.yaml"
+    try:
+        runs = [run.id for run in _written(path, content(design, old, new)).runs if run.axes["seed"] == 0]
+    finally:
+        path.unlink(missing_ok=True)
+    if len(set(runs)) < len((OLD, NEW)):
+        what = f"{new.name} and {old.name} are the same: equal commands, and equal files that they read"
+        fix = "edit a file that the command names or imports, or name another version with --against"
+        raise SpecError(what, where="plat judge", fix=fix)
+    return runs
+
+
+def _next_of(uri: str, study: str, design: Design) -> tuple[float, int]:
+    """Return the error and the first seed of the next judgement of a study."""
+    from plat_analysis.statistics.online import next_level
+    from plat_analysis.statistics.sequential import Plan
+
+    before = read_study(uri, study)
+    error = next_level([word == "better" for _, word in before])
+    looks = looks_of(design.most)
+    if Plan(looks, error).first_look(1) is None:
+        level = f"judgement {len(before) + 1} of study {study} has an error of {error:.2g}"
+        fix = f"give more pairs, such as --most {design.most + 6}, or begin another study"
+        raise SpecError(f"{level}, which {design.most} pairs cannot show", where="--most", fix=fix)
+    return error, 1 + max((seed for plan, _ in before for seed in plan.seeds), default=-1)
+
+
+def _written(path: Path, made: dict[str, Any]) -> Experiment:
     import yaml
 
-    made = content(design, old, new, first_seed)
-    name = f"judge-{hashlib.sha256(json.dumps(made, sort_keys=True).encode()).hexdigest()[:8]}"
-    path = home.create().judgements / f"{name}.yaml"
-    path.parent.mkdir(exist_ok=True)
     durable.write(path, yaml.safe_dump(made, sort_keys=False, allow_unicode=True, width=110).encode())
-    return path
+    return load_experiment(path)

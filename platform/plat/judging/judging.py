@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from plat.app.deciding import own_plan, run_looks, standing
+from plat.app.deciding import run_looks, standing
 from plat.app.importing import load_results
-from plat.app.loading import load_experiments
-from plat.app.sweeping import Sweep, check_sweep, run_missing
+from plat.app.sweeping import Sweep, run_missing
 from plat.errors import SpecError
-from plat.judging.judgement_file import NEW, OLD, Design, write_file
+from plat.judging.judgement_file import NEW, OLD, Design, make_question
 from plat.judging.versions import Version
+from plat.store.mlflow.plan_record import write_judged
 from plat.units import counted, duration
 from plat.words.states import RunStatus
 
@@ -115,6 +115,7 @@ def judge(
     old: Version,
     new: Version,
     budget: float | None = None,
+    study: str = "",
     progress: Callable[[], Progress] | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> Judgement:
@@ -122,6 +123,7 @@ def judge(
 
     asked     the home, its store, and where runs are executed
     budget    seconds after which no further run starts; None: no limit
+    study     the study to which the judgement belongs; "": none
     progress  makes what shows the progress of runs
     say       shows a line after each look
 
@@ -129,10 +131,8 @@ def judge(
     metric is missing, or the seed changes nothing. Raises KeyboardInterrupt after a signal.
     """
     began = time.monotonic()
-    experiment = _on_fresh_seeds(asked, design.checked(), old, new, say)
+    experiment = make_question(asked, design.checked(), old, new, study)
     path = experiment.path
-    _check_differ(experiment, old, new)
-    check_sweep(asked, [experiment], [])
     seen: set[str] = set()
 
     def run(some: list[Run]) -> SweepReport:
@@ -162,25 +162,10 @@ def judge(
     except Fails as failure:
         took = time.monotonic() - began
         return Judgement("fails", design.metric, {}, None, None, None, 0, took, str(failure), str(path))
-    return _judged(asked, experiment, design, time.monotonic() - began, why, str(path))
-
-
-def _on_fresh_seeds(asked: Sweep, design: Design, old: Version, new: Version, say: Callable[[str], None]) -> Experiment:
-    """Return the question as an experiment, on seeds that no other question about these versions has used."""
-    from plat.store.mlflow.plan_record import read_plans
-
-    known = read_plans(asked.uri) if asked.home.exists() else []
-    seed = 0
-    while True:
-        path = write_file(asked.home, design, old, new, seed)
-        (experiment,) = load_experiments([str(path)], home=str(asked.home.root))
-        plan = own_plan(experiment)
-        others = [one for one in known if one.overlaps(plan) and one.file != plan.file]
-        if not others:
-            return experiment
-        path.unlink()
-        seed = 1 + max(seed for one in others for seed in one.seeds)
-        say(f"these versions were judged before, by another question: this one takes seeds from {seed} on")
+    found = _judged(asked, experiment, design, time.monotonic() - began, why, str(path))
+    if study and not why:
+        write_judged(asked.home, asked.uri, experiment.name, found.verdict)
+    return found
 
 
 def _batches(some: Sequence[Run], jobs: int | None, is_first: bool) -> list[list[Run]]:
@@ -188,14 +173,6 @@ def _batches(some: Sequence[Run], jobs: int | None, is_first: bool) -> list[list
     first, rest = (list(some[:FIRST]), list(some[FIRST:])) if is_first else ([], list(some))
     size = max(2, 2 * (jobs or 1)) if jobs is not None else len(rest)
     return [batch for batch in (first, *(rest[at : at + size] for at in range(0, len(rest), size or 1))) if batch]
-
-
-def _check_differ(experiment: Experiment, old: Version, new: Version) -> None:
-    ids = {run.axes["version"]: run.id for run in experiment.runs}
-    if ids[OLD] == ids[NEW]:
-        what = f"{new.name} and {old.name} are the same: equal commands, and equal files that they read"
-        fix = "edit a file that the command names or imports, or name another version with --against"
-        raise SpecError(what, where="plat judge", fix=fix)
 
 
 def _check_failures(report: SweepReport, experiment: Experiment) -> None:

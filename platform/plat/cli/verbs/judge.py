@@ -44,6 +44,9 @@ def judge(
     budget: Annotated[
         str | None, typer.Option("--budget", metavar="TIME", help="No run starts after this time, such as 30m.")
     ] = None,
+    study: Annotated[
+        str, typer.Option("--study", metavar="NAME", help="Judgements of one study share an error: 5 % of those kept.")
+    ] = "",
     reads: Annotated[
         str, typer.Option("--reads", metavar="SETTING", help="What reads the metrics, as `script.metrics`.")
     ] = "text",
@@ -77,6 +80,7 @@ def judge(
             old,
             new,
             limit,
+            study,
             progress=lambda: Progress() if is_silent else choose(each=settings.verbose),
             say=lambda line: None if is_silent else print(line),
         )

@@ -1,6 +1,6 @@
 """Settings of `decide`: add seeds at planned looks until every claim is decided, or the most seeds are used.
 
-    decide: {most: 27, looks: [8, 12, 18, 27], margin: 5}
+    decide: {most: 27, looks: [8, 12, 18, 27], margin: 5, error: .025}
 
 `decide: true` takes the defaults. On the command line `decide=true`, `decide.most=18` and so on replace the file's.
 A look counts pairs: one for each build and seed. The matrix then has the seeds of the last look: those of the file,
@@ -22,9 +22,10 @@ from plat.spec.reading.yaml_reader import Document
 from plat.suggest import suggest
 
 REPLICATES = ("seed", "model.base.seed")  # axes whose values are repetitions, not conditions
-KEYS = ("most", "looks", "margin")
+KEYS = ("most", "looks", "margin", "error", "study")
 LOOKS = (8, 12, 18, 27)  # pairs; `benchmarks/error_rates.py sequential` compares others
 LEAST = 8  # pairs of the first look: with five, four rows whose values are tosses are shown in .125 of cases
+ERROR, MOST_ERROR = 0.025, 0.1  # one-sided
 APART = 2  # least pairs between two looks
 EXAMPLE = f"write `decide: true`, or `decide: {{most: {LOOKS[-1]}, margin: 5}}`"
 
@@ -37,6 +38,8 @@ class Decide:
     margin  the smallest effect of interest, in the unit of the measures; None: each claim's `smallest`
     where   the position in the file or command line, for messages
     usual   True if looks are the default ones: with several builds they are changed to whole seeds
+    error   of *shown*, one-sided, over all looks and rows of a claim
+    study   the study of `plat judge` to which the file belongs; "" without
     unused  seeds of the matrix after those of the last look
     """
 
@@ -44,6 +47,8 @@ class Decide:
     margin: float | None = None
     where: str = ""
     usual: bool = True
+    error: float = ERROR
+    study: str = ""
     unused: tuple[int, ...] = ()
 
 
@@ -72,7 +77,8 @@ def taken(document: Document, line: CommandLine) -> tuple[Decide | None, Command
         if key not in KEYS:
             raise SpecError(f"decide: unknown key {key!r}", where=where, fix=suggest(key, KEYS, "keys"))
     usual = given.get("most") is None and given.get("looks") is None
-    return Decide(_looks(given, where), _margin(given.get("margin"), where), where, usual), rest
+    looks, margin, error = _looks(given, where), _margin(given.get("margin"), where), _error(given.get("error"), where)
+    return Decide(looks, margin, where, usual, error, str(given.get("study") or "")), rest
 
 
 def _looks(given: Mapping[str, Any], where: str) -> tuple[int, ...]:
@@ -85,8 +91,7 @@ def _looks(given: Mapping[str, Any], where: str) -> tuple[int, ...]:
         what = f"decide: most: {show(most)}: a first look needs {LEAST} pairs of runs"
         raise SpecError(what, where=where, fix=f"write most: {LEAST} or more, for example {LOOKS[-1]}")
     if looks is None:
-        most = LOOKS[-1] if most is None else most
-        return (*(look for look in LOOKS if look + APART <= most), most)
+        return looks_of(LOOKS[-1] if most is None else most)
     if not isinstance(looks, list) or not looks or not all(map(_is_count, looks)):
         raise SpecError(f"decide: looks: {show(looks)} is no list of pairs", where=where, fix=f"write {list(LOOKS)}")
     if looks[0] < LEAST or any(later - look < APART for look, later in pairwise(looks)):
@@ -100,12 +105,25 @@ def _looks(given: Mapping[str, Any], where: str) -> tuple[int, ...]:
     return tuple(looks)
 
 
+def looks_of(most: int) -> tuple[int, ...]:
+    """Return the usual looks before `most` pairs, and `most`."""
+    return (*(look for look in LOOKS if look + APART <= most), most)
+
+
 def _margin(margin: Any, where: str) -> float | None:
     is_number = isinstance(margin, int | float) and not isinstance(margin, bool)
     if margin is not None and not (is_number and 0 < margin < float("inf")):
         what = f"decide: margin: {show(margin)} is not the size of an effect"
         raise SpecError(what, where=where, fix="give a number above 0, in the unit of the measure")
     return None if margin is None else float(margin)
+
+
+def _error(error: Any, where: str) -> float:
+    is_number = isinstance(error, int | float) and not isinstance(error, bool)
+    if error is not None and not (is_number and 0 < error <= MOST_ERROR):
+        what = f"decide: error: {show(error)} is not an error from above 0 to {MOST_ERROR:g}"
+        raise SpecError(what, where=where, fix=f"leave it out: it is {ERROR:g}, one-sided")
+    return ERROR if error is None else float(error)
 
 
 def _is_count(value: Any) -> bool:

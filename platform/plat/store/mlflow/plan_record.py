@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from plat.spec.expansion.decide import ERROR
 from plat.store.home import Home
 from plat.store.mlflow.connect import open_writer
 from plat.store.mlflow.importer import file_info, import_lock
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from plat.spec.expansion.experiment import Experiment
 
 PLAN = "plat.plan."
+JUDGED = "plat.judged"
 ID_LENGTH = 8  # characters of a run's id
 
 
@@ -42,6 +44,8 @@ class PlanRecord:
     runs     the beginning of the id of one run of each seed
     seeds    the seeds of the last look
     file     the name of the experiment file
+    error    of *shown*, one-sided, over all looks
+    study    the study of `plat judge` that it belongs to; "" without
     written  when it was written, in UTC: `2026-11-29 07:40:00`; "" before
     """
 
@@ -52,6 +56,8 @@ class PlanRecord:
     seeds: tuple[int, ...] = ()
     file: str = ""
     written: str = ""
+    error: float = ERROR
+    study: str = ""
 
     @property
     def digest(self) -> str:
@@ -61,7 +67,7 @@ class PlanRecord:
 
     def agrees(self, other: PlanRecord) -> bool:
         """Return True if both judge the same claims at the same looks, with one margin."""
-        return (self.looks, self.margin, self.claims) == (other.looks, other.margin, other.claims)
+        return all(getattr(self, part) == getattr(other, part) for part in ("looks", "margin", "claims", "error"))
 
     def overlaps(self, other: PlanRecord) -> bool:
         """Return True if both have a run in common, or are of one file and have a seed in common."""
@@ -78,7 +84,8 @@ def plan_record(experiment: Experiment, runs: Sequence[str]) -> PlanRecord:
     digest = hashlib.sha256(claims.encode()).hexdigest()[:12]
     short = tuple(run[:ID_LENGTH] for run in runs)
     seeds, name = tuple(experiment.axes["seed"]), clean_key(experiment.name)
-    return PlanRecord(experiment.decide.looks, experiment.decide.margin, digest, short, seeds, name)
+    decide = experiment.decide
+    return PlanRecord(decide.looks, decide.margin, digest, short, seeds, name, error=decide.error, study=decide.study)
 
 
 def read_plans(uri: str, name: str | None = None) -> list[PlanRecord]:
@@ -89,6 +96,28 @@ def read_plans(uri: str, name: str | None = None) -> list[PlanRecord]:
     tags = [(key, value) for run in _file_runs(uri, name) for key, value in run.data.tags.items()]
     plans = [plan_of(json.loads(text)) for key, text in tags if key.startswith(PLAN)]
     return sorted(plans, key=lambda plan: plan.written)
+
+
+def read_study(uri: str, study: str) -> list[tuple[PlanRecord, str]]:
+    """Return the plans of a study, the oldest first, each with its verdict; "" for one that is not decided.
+
+    Raises StoreError if the store cannot be read.
+    """
+    found = [
+        (plan, run.data.tags.get(JUDGED, ""))
+        for run in _file_runs(uri, None)
+        for key, text in run.data.tags.items()
+        if key.startswith(PLAN) and (plan := plan_of(json.loads(text))).study == study
+    ]
+    return sorted(found, key=lambda item: (item[0].written, item[0].seeds))
+
+
+def write_judged(home: Home, uri: str, name: str, word: str) -> None:
+    """Note the verdict of `plat judge` at the file's run in the store. Raises StoreError if it cannot be written."""
+    with import_lock(home), open_writer(home, uri) as writer:
+        for run in _file_runs(uri, name)[:1]:
+            with store_errors(uri):
+                writer.client.set_tag(run.info.run_id, JUDGED, word)
 
 
 def plan_of(values: Mapping[str, Any]) -> PlanRecord:
