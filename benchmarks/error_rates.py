@@ -14,7 +14,9 @@
     foretelling  claims that a measure predicts an outcome, or a signal a gain
     levels       claims that a measure lies above a bound
     order        claims that one signal falls before another
-PARTS += ("correlation", "foretelling", "levels", "order", "sequential", "shapes", "stores")
+    sequential   claims that are judged at planned looks while seeds are added (`--decide`)
+    judging      `plat judge`: one question, and studies of many
+    shapes       runs without pairs, and few seeds on many tasks
     stores       every check on whole stores, from the experiment file to the verdict
 
 Each line states the promised rate. `--draws` is the number of tables, claims or runs for each rate. `--spread-share 0`
@@ -31,7 +33,7 @@ from measuring import options
 from plat_analysis.statistics import significance
 
 PARTS = ("tables", "claims", "spreads", "assumptions", "looks", "builds", "regimes", "trends")
-PARTS += ("correlation", "foretelling", "levels", "order", "sequential", "shapes", "stores")
+PARTS += ("correlation", "foretelling", "levels", "order", "sequential", "judging", "shapes", "stores")
 
 
 def main() -> None:

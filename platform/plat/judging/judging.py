@@ -6,6 +6,7 @@ pairs: do both versions run, is the metric there, and does the seed change anyth
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from plat.app.sweeping import Sweep, run_missing
 from plat.errors import SpecError
 from plat.judging.judgement_file import NEW, OLD, Design, make_question
 from plat.judging.versions import Version
+from plat.spec.expansion.decide import ERROR
 from plat.store.mlflow.plan_record import write_judged
 from plat.units import counted, duration
 from plat.words.states import RunStatus
@@ -51,9 +53,10 @@ class Judgement:
 
     verdict      one of `CODES`
     means        version -> its mean over the pairs that were used
-    difference   of the new version to the old, in the unit of the metric; `low` and `high` are its interval of 95 %
-                 over all looks
+    difference   of the new version to the old, in the unit of the metric; `low` and `high` are its interval over all
+                 looks, wrong on each side with the `error`
     pairs        pairs that were used
+    error        of a false *better*, fixed before the first run
     why          what stopped it, in words
     """
 
@@ -65,6 +68,7 @@ class Judgement:
     high: float | None
     pairs: int
     seconds: float
+    error: float
     why: str
     file: str
 
@@ -75,11 +79,11 @@ class Judgement:
     @property
     def line(self) -> str:
         """Return the judgement in one line."""
-        took = f"{counted(self.pairs, 'pair')}, {duration(self.seconds)}"
+        took = f'{counted(self.pairs, "pair")}, {duration(self.seconds)}; a false "better": {100 * self.error:.2g} %'
         if self.difference is None or self.low is None or self.high is None:
             return f"{self.verdict}: {self.why}; {took}"
         sizes = [self.difference, self.low, self.high]
-        digits = _digits([*self.means.values(), *sizes])
+        digits = _digits((self.high - self.low) / 2 or self.difference)
         change, low, high = (f"{size:+.{digits}f}".replace("-", "−") for size in sizes)
         levels = f"{self.metric} {self.means[OLD]:.{digits}f} → {self.means[NEW]:.{digits}f}"
         why = f"; {self.why}" if self.why else ""
@@ -96,17 +100,17 @@ class Judgement:
             "interval": None if self.low is None else [self.low, self.high],
             "pairs": self.pairs,
             "seconds": round(self.seconds, 1),
+            "error": self.error,
             "why": self.why,
             "file": self.file,
         }
 
 
-def _digits(values: Sequence[float]) -> int:
-    """Return the decimals with which the smallest interval bound has three digits, at most 6."""
+def _digits(size: float) -> int:
+    """Return the decimals with which a size has two digits that count, at most 8."""
     from math import floor, log10
 
-    smallest = min((abs(value) for value in values[2:] if value), default=1.0)
-    return max(0, min(6, 2 - floor(log10(smallest))))
+    return max(0, min(8, 1 - floor(log10(abs(size))))) if size else 2
 
 
 def judge(
@@ -137,7 +141,8 @@ def judge(
 
     def run(some: list[Run]) -> SweepReport:
         total: SweepReport | None = None
-        for batch in _batches(some, asked.jobs if budget else None, not seen) or [[]]:
+        by = 2 * (asked.jobs or os.cpu_count() or 1) if budget else len(some)
+        for batch in _batches(some, by, not seen) or [[]]:
             if budget and time.monotonic() - began > budget:
                 raise BudgetSpent
             made = progress() if progress else None
@@ -161,18 +166,18 @@ def judge(
         why = f"the budget of {duration(budget or 0)} is spent"
     except Fails as failure:
         took = time.monotonic() - began
-        return Judgement("fails", design.metric, {}, None, None, None, 0, took, str(failure), str(path))
+        error = experiment.decide.error if experiment.decide else ERROR
+        return Judgement("fails", design.metric, {}, None, None, None, 0, took, error, str(failure), str(path))
     found = _judged(asked, experiment, design, time.monotonic() - began, why, str(path))
     if study and not why:
         write_judged(asked.home, asked.uri, experiment.name, found.verdict)
     return found
 
 
-def _batches(some: Sequence[Run], jobs: int | None, is_first: bool) -> list[list[Run]]:
-    """Return runs in batches: the first pairs, then all of them, or with a budget some at a time."""
+def _batches(some: Sequence[Run], by: int, is_first: bool) -> list[list[Run]]:
+    """Return runs in batches of this size, the first pairs alone."""
     first, rest = (list(some[:FIRST]), list(some[FIRST:])) if is_first else ([], list(some))
-    size = max(2, 2 * (jobs or 1)) if jobs is not None else len(rest)
-    return [batch for batch in (first, *(rest[at : at + size] for at in range(0, len(rest), size or 1))) if batch]
+    return [batch for batch in (first, *(rest[at : at + by] for at in range(0, len(rest), max(by, 1)))) if batch]
 
 
 def _check_failures(report: SweepReport, experiment: Experiment) -> None:
@@ -238,6 +243,11 @@ def _judged(asked: Sweep, experiment: Experiment, design: Design, seconds: float
     difference = sign * values[0] if values else None
     low, high = sorted(sign * bound for bound in bounds[0]) if bounds else (None, None)
     pairs = sum(version[run] == NEW for run in last.index)
-    return Judgement(
-        WORDS[verdict.status], design.metric, means, difference, low, high, pairs, seconds, why or "", path
-    )
+    plan = experiment.decide
+    assert plan is not None
+    word = WORDS[verdict.status]
+    if word == "undecided" and not why:
+        size = f" by {design.margin:g}" if design.margin else ""
+        stopped = f"it is probably not better{size}" if pairs < plan.looks[-1] else "these are the most pairs"
+        why = stopped if verdict.status == "open" else verdict.deciding
+    return Judgement(word, design.metric, means, difference, low, high, pairs, seconds, plan.error, why, path)

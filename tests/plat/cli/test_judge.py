@@ -1,0 +1,146 @@
+"""`plat judge`: two versions of a script, pairs of runs until one is shown to be better, and exit codes for programs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+SCRIPT = """
+import argparse, random
+options = argparse.ArgumentParser()
+options.add_argument("--seed", type=int, default=0)
+asked = options.parse_args()
+noise = random.Random(asked.seed)
+for step in range(1, 4):
+    print(f"step {step}: val_loss: {LEVEL + noise.uniform(-1, 1) + OWN:.4f}")
+"""
+OWN = "0.1 * random.Random(f'{asked.seed} {LEVEL}').uniform(-1, 1)"
+
+
+def script(level: float, own: str = OWN) -> str:
+    return SCRIPT.replace("OWN", own).replace("LEVEL", str(level))
+
+
+def git(folder: Path, *words: str) -> None:
+    name = ["-c", "user.email=a@b.c", "-c", "user.name=A", "-c", "commit.gpgsign=false"]
+    subprocess.run(["git", *name, *words], cwd=folder, check=True, capture_output=True)
+
+
+@pytest.fixture
+def repository(tmp_path, home, empty_store, monkeypatch) -> Path:
+    """A repository with one commit, whose loss is about 5; the home is outside, with an empty store."""
+    home.mkdir()
+    (home / "mlflow.db").write_bytes(Path(empty_store).read_bytes())
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "train.py").write_text(script(5.0))
+    git(folder, "init", "-q", "-b", "main")
+    git(folder, "add", "-A")
+    git(folder, "commit", "-qm", "one")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def runs_of(home: Path) -> int:
+    return len(list(home.glob("runs/*/*/result.json")))
+
+
+JUDGE = ("judge", "python train.py", "--metric", "val_loss", "--lower", "--against")
+
+
+def test_an_edit_is_better_than_the_commit(plat, repository, home):
+    (repository / "train.py").write_text(script(4.0))
+    code, out, err = plat(*JUDGE, "HEAD", "--margin", "0.5")
+    assert code == 0, err
+    line = out.splitlines()[-1]
+    assert line.startswith("better: val_loss ") and "8 pairs" in line and 'a false "better": 2.5 %' in line
+    assert runs_of(home) == 16
+    code, out, _ = plat(*JUDGE, "HEAD", "--margin", "0.5", "--json")
+    found = json.loads(out)
+    assert code == 0 == found["exit_code"] and found["verdict"] == "better" and runs_of(home) == 16
+    assert found["interval"][0] < found["difference"] < found["interval"][1] < 0 and found["pairs"] == 8
+    assert found["new"] == pytest.approx(found["old"] + found["difference"])
+    git(repository, "commit", "-qam", "two")
+    assert plat(*JUDGE, "HEAD~1..HEAD", "--margin", "0.5")[0] == 0
+    code, out, _ = plat(*JUDGE, "HEAD..HEAD~1", "--margin", "0.5")
+    assert code == 10 and out.splitlines()[-1].startswith("worse: ")
+
+
+def test_no_difference_and_a_budget(plat, repository, home):
+    (repository / "train.py").write_text(script(5.001))
+    code, out, _ = plat(*JUDGE, "HEAD", "--margin", "0.5", "-q")
+    assert code in (11, 12) and len(out.splitlines()) == 1
+    assert "no difference of that size" in out or "probably not better by 0.5" in out
+    (repository / "slow.py").write_text("import time; time.sleep(0.3)\n" + script(5.0))
+    code, out, _ = plat("judge", "python slow.py", *JUDGE[2:], "python train.py", "--budget", "1s", "-j", "1", "-q")
+    assert code == 12 and "the budget of 1.0 s is spent" in out
+
+
+def test_a_folder_another_command_and_ignored_files(plat, repository, home, tmp_path):
+    (repository / ".gitignore").write_text("data/\n")
+    git(repository, "add", "-A")
+    reads = "print(open('data/level').read())\n"
+    (repository / "train.py").write_text(reads + script(5.0))
+    git(repository, "commit", "-qam", "reads data")
+    (repository / "data").mkdir()
+    (repository / "data" / "level").write_text("x")
+    (repository / "train.py").write_text(reads + script(4.0))
+    assert plat(*JUDGE, "HEAD", "--no-link")[0] == 3
+    code, out, err = plat(*JUDGE, "HEAD")
+    assert code == 0, out + err
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "train.py").write_text(script(7.0))
+    assert plat(*JUDGE, str(other))[0] == 0
+    (repository / "old.py").write_text(script(2.0))
+    assert plat(*JUDGE, "python old.py")[0] == 10
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "said"),
+    [
+        ("", ["HEAD"], "are the same"),
+        (script(4.0), ["HEAD~7"], "'HEAD~7' is no folder, no commit of a repository here, and no command"),
+        (script(4.0), ["HEAD", "--most", "5"], "5 pairs cannot decide"),
+        (script(4.0), ["HEAD", "--margin", "-1"], "is not the size of an improvement"),
+        (script(4.0), ["HEAD", "--budget", "30"], "'30' is no time"),
+    ],
+)
+def test_bad_input_is_one_message_and_no_run(plat, repository, home, change, options, said):
+    if change:
+        (repository / "train.py").write_text(change)
+    code, out, err = plat(*JUDGE, *options)
+    assert code == 2 and said in err and not out and len(err.splitlines()) <= 3
+    assert runs_of(home) == 0
+
+
+def test_what_the_first_pairs_show(plat, repository, home):
+    (repository / "train.py").write_text(script(4.0))
+    code, _, err = plat("judge", "python train.py", "--metric", "loss", "--lower", "--against", "HEAD", "-q")
+    assert code == 2 and "neither version prints loss" in err and "val_loss" in err and runs_of(home) == 4
+    assert plat(*JUDGE, "HEAD", "-q")[0] == 0  # a question of its own, on fresh seeds
+    (repository / "train.py").write_text("raise SystemExit('no')\n")
+    code, out, _ = plat(*JUDGE, "HEAD", "-q")
+    assert code == 13 and out.startswith("fails: the old version runs, the new one does not")
+    (repository / "fixed.py").write_text("print('step 1: val_loss: 4.0')\n")
+    (repository / "fixed2.py").write_text("print('step 1: val_loss: 5.0')\n")
+    code, _, err = plat("judge", "python fixed.py", *JUDGE[2:], "python fixed2.py", "-q")
+    assert code == 2 and "the seed changes nothing" in err
+
+
+def test_judgements_of_a_study_have_fresh_seeds_and_their_own_errors(plat, repository, home):
+    errors, files = [], []
+    for level in (4.0, 3.9, 4.1):
+        (repository / "train.py").write_text(script(level))
+        code, out, err = plat(*JUDGE, "HEAD", "--study", "night", "--json")
+        assert code == 0, err
+        found = json.loads(out)
+        errors.append(found["error"])
+        files.append(Path(found["file"]).read_text())
+    assert errors[0] < errors[1] < errors[2] < 0.025  # each discovery raises the levels after it
+    assert ["- 0\n" in files[0], "- 20\n" in files[1], "- 40\n" in files[2]] == [True] * 3
+    assert os.listdir(home / "versions") and len(list((home / "judgements").glob("*.yaml"))) == 3
