@@ -118,6 +118,7 @@ ONLY_IN = {
     "hydra": ("plat.spec", "plat_rl.verl.settings.composition"),
     "ray": ("plat.dispatch.ray", "plat.search.ray", "plat.trainer.private_ray", "plat_rl.verl"),
     "transfer_queue": ("plat_rl.verl",),
+    "online_fdr": ("plat_analysis.statistics",),
     "optuna": ("plat.search",),
     "submitit": ("plat.dispatch.slurm",),
     "torch": (

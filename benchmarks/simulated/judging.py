@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from plat.judging.judgement_file import MOST, NO_MARGIN
+from plat.app.judging.judgement_file import MOST, NO_MARGIN
 from plat.spec.expansion.decide import looks_of
 from plat_analysis.statistics.online import RATE, next_level
 from plat_analysis.statistics.sequential import Decision, Plan, Row, decide

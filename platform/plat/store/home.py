@@ -9,7 +9,7 @@
     mlflow.db  mlartifacts/       the default store
     studies.db                    the studies of `plat tune`
     judgements/<name>.yaml        the experiment file of each `plat judge`
-    versions/<commit>/            files of a commit that it compared (plat.judging.checkout)
+    versions/<commit>/            files of a commit that it compared (plat.app.judging.checkout)
     reports/<file>/               default output of `plat report`; with overrides: <file>@<mark>/
     history.jsonl                 measured wall times, for `plat plan`
     preparations/                 one file for each active preparation

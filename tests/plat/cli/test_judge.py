@@ -1,4 +1,4 @@
-"""`plat judge`: two versions of a script, pairs of runs until one is shown to be better, and exit codes for programs."""
+"""`plat judge`: two versions of a script, pairs of runs until one is better, and exit codes for programs."""
 
 from __future__ import annotations
 

@@ -6,6 +6,10 @@ from typing import Annotated
 
 import typer
 
+from plat.app.judging.judgement_file import MOST, Design
+from plat.app.judging.judging import RunsFailed
+from plat.app.judging.judging import judge as judged
+from plat.app.judging.versions import find_versions, with_seed
 from plat.app.sweeping import Sweep, chosen_place
 from plat.cli.common import (
     RUNS_FAILED,
@@ -20,10 +24,6 @@ from plat.cli.common import (
     verb,
 )
 from plat.cli.screen.output import tell
-from plat.judging.judgement_file import MOST, Design
-from plat.judging.judging import RunsFailed
-from plat.judging.judging import judge as judged
-from plat.judging.versions import find_versions, with_seed
 from plat.store.home import Home
 from plat.units import seconds_of
 

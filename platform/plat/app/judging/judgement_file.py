@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from plat.app.deciding import own_plan
+from plat.app.judging.versions import Version
 from plat.app.sweeping import Sweep, check_sweep, make_home, open_store
 from plat.errors import PlatError, SpecError
-from plat.judging.versions import Version
 from plat.spec.expansion.decide import ERROR, LEAST, looks_of
 from plat.spec.expansion.experiment import Experiment, load_experiment
 from plat.store.disk import durable

@@ -11,8 +11,8 @@ from pathlib import Path
 from plat.app.first_file.asking import output_of
 from plat.app.first_file.flags import flags_of_help
 from plat.app.first_file.user_script import PYTHONS, user_script
+from plat.app.judging.checkout import SHORT, checked_out, commit_of
 from plat.errors import SpecError
-from plat.judging.checkout import SHORT, checked_out, commit_of
 from plat.store.home import Home
 
 RANGE = ".."  # of `OLD..NEW`

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from plat.app.deciding import run_looks, standing
 from plat.app.importing import load_results
+from plat.app.judging.judgement_file import NEW, OLD, Design, make_question
+from plat.app.judging.versions import Version
 from plat.app.sweeping import Sweep, run_missing
 from plat.errors import SpecError
-from plat.judging.judgement_file import NEW, OLD, Design, make_question
-from plat.judging.versions import Version
 from plat.spec.expansion.decide import ERROR
 from plat.store.mlflow.plan_record import write_judged
 from plat.units import counted, duration
