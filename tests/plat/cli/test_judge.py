@@ -89,7 +89,7 @@ def test_a_folder_another_command_and_ignored_files(plat, repository, home, tmp_
     (repository / "data").mkdir()
     (repository / "data" / "level").write_text("x")
     (repository / "train.py").write_text(reads + script(4.0))
-    assert plat(*JUDGE, "HEAD", "--no-link")[0] == 3
+    assert plat(*JUDGE, "HEAD", "--no-link")[0] == 3  # the old version has no data
     code, out, err = plat(*JUDGE, "HEAD")
     assert code == 0, out + err
     other = tmp_path / "other"
@@ -128,8 +128,11 @@ def test_what_the_first_pairs_show(plat, repository, home):
     assert code == 13 and out.startswith("fails: the old version runs, the new one does not")
     (repository / "fixed.py").write_text("print('step 1: val_loss: 4.0')\n")
     (repository / "fixed2.py").write_text("print('step 1: val_loss: 5.0')\n")
-    code, _, err = plat("judge", "python fixed.py", *JUDGE[2:], "python fixed2.py", "-q")
-    assert code == 2 and "the seed changes nothing" in err
+    for _ in range(5):  # no call goes on where the last was refused
+        code, _, err = plat("judge", "python fixed.py", *JUDGE[2:], "python fixed2.py", "-q")
+        assert code == 2 and "the seed changes nothing: val_loss of the old version is equal for 2 seeds" in err
+    code, _, err = plat("judge", "python fixed.py", *JUDGE[2:], "HEAD", "-q")
+    assert code == 2 and "the seed changes nothing: val_loss of the new version" in err
 
 
 def test_judgements_of_a_study_have_fresh_seeds_and_their_own_errors(plat, repository, home):
@@ -143,4 +146,6 @@ def test_judgements_of_a_study_have_fresh_seeds_and_their_own_errors(plat, repos
         files.append(Path(found["file"]).read_text())
     assert errors[0] < errors[1] < errors[2] < 0.025  # each discovery raises the levels after it
     assert ["- 0\n" in files[0], "- 20\n" in files[1], "- 40\n" in files[2]] == [True] * 3
-    assert os.listdir(home / "versions") and len(list((home / "judgements").glob("*.yaml"))) == 3
+    code, out, _ = plat(*JUDGE, "HEAD", "--margin", "0.5", "--json")  # no question takes runs that were seen
+    assert code == 0 and "- 60\n" in Path(json.loads(out)["file"]).read_text()
+    assert os.listdir(home / "versions") and len(list((home / "judgements").glob("*.yaml"))) == 4

@@ -1,29 +1,35 @@
 """Put the files of a commit into a folder, with links to what git ignores, such as data.
 
-<home>/versions/<commit>/   the files of the commit; what git ignores in the working tree is linked there
+<home>/versions/<commit>-<repository>/   the files of the commit; what git ignores in the working tree is linked
 """
 
 from __future__ import annotations
 
 import contextlib
-import io
+import hashlib
 import os
 import shutil
 import subprocess
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from plat.errors import SpecError, os_errors_as
+from plat.store.disk.durable import locked
 from plat.store.home import Home
 
 SHORT = 12  # characters of a commit
-NOT_LINKED = ("__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache")
+SUBMODULE = b"160000"  # mode of an entry that is another repository
+# Folders into which scripts write, and caches: a link would let both versions write into the user's own.
+NOT_LINKED = (
+    "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", "build", "dist", "node_modules",
+    "plat-home", "outputs", "output", "out", "multirun", "results", "runs", "logs", "log", "checkpoints", "ckpt",
+    "wandb", "mlruns", "lightning_logs", "cache", ".cache",
+)  # fmt: skip
 
 
-def git(folder: Path, *arguments: str) -> bytes:
+def git(folder: Path, *arguments: str, **variables: str) -> bytes:
     """Return the output of a git command. Raises SpecError with git's own words if it fails, or git is missing."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | variables
     command = ["git", "-C", str(folder), "-c", "core.fsmonitor=false", *arguments]
     try:
         return subprocess.run(command, capture_output=True, check=True, env=environment).stdout
@@ -46,24 +52,24 @@ def commit_of(folder: Path, name: str) -> str:
 def checked_out(home: Home, folder: Path, commit: str, link: bool = True) -> Path:
     """Return the folder that stands for `folder` in the files of a commit, which are written once.
 
-    link  make links to what git ignores in the working tree
+    link  make links to what git ignores in the working tree, now
 
-    Raises SpecError if the commit has no such folder, or cannot be read, and HomeError if the home is not writable.
+    Raises SpecError if the commit has no such folder, has submodules, or cannot be read, and HomeError if the home is
+    not writable.
     """
     top = Path(git(folder, "rev-parse", "--show-toplevel").decode().strip())
-    place = home.create().versions / f"{commit[:SHORT]}{'' if link else '-bare'}"
-    if not place.is_dir():
-        scratch = place.with_name(f".tmp-{os.getpid()}-{place.name}")
-        with os_errors_as(SpecError, "cannot write the files of the commit", place, "free some disk space"):
-            scratch.mkdir(parents=True)
-            try:
-                with tarfile.open(fileobj=io.BytesIO(git(top, "archive", commit))) as files:
-                    files.extractall(scratch, filter="data")
-                for path in _ignored(top, home) if link else ():
-                    _link(top / path, scratch / path)
-                scratch.rename(place)
-            finally:
-                shutil.rmtree(scratch, ignore_errors=True)
+    versions = home.create().versions
+    versions.mkdir(exist_ok=True)
+    of_repository = hashlib.sha256(os.path.realpath(top).encode()).hexdigest()[:6]
+    place = versions / f"{commit[:SHORT]}-{of_repository}{'' if link else '-bare'}"
+    with (
+        locked(versions / "lock"),
+        os_errors_as(SpecError, "cannot write the files of the commit", place, "free some disk space"),
+    ):
+        if not place.is_dir():
+            _write(top, commit, place)
+        for path in _ignored(top, home) if link else ():
+            _link(top / path, place / path)
     below = place / os.path.relpath(os.path.realpath(folder), os.path.realpath(top))
     if not below.is_dir():
         what = f"commit {commit[:SHORT]} has no folder {os.path.relpath(folder, top)}"
@@ -71,12 +77,30 @@ def checked_out(home: Home, folder: Path, commit: str, link: bool = True) -> Pat
     return Path(os.path.normpath(below))
 
 
+def _write(top: Path, commit: str, place: Path) -> None:
+    """Write the files of a commit into a new folder, through an index of its own."""
+    if any(line.startswith(SUBMODULE) for line in git(top, "ls-tree", "-r", commit).splitlines()):
+        what = f"commit {commit[:SHORT]} has submodules, whose files git keeps elsewhere"
+        raise SpecError(what, where=str(top), fix="check it out into a folder, and compare with that: --against DIR")
+    scratch = place.with_name(f".tmp-{os.getpid()}-{place.name}")
+    index = {"GIT_INDEX_FILE": f"{scratch}.index"}
+    try:
+        scratch.mkdir(parents=True)
+        git(top, "read-tree", commit, **index)
+        git(top, "checkout-index", "--all", "--force", f"--prefix={scratch}/", **index)
+        scratch.rename(place)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+        Path(index["GIT_INDEX_FILE"]).unlink(missing_ok=True)
+
+
 def _ignored(top: Path, home: Home) -> Iterator[str]:
-    """Yield the paths below the top folder that git ignores, without caches of Python and the home."""
+    """Yield the paths below the top folder that git ignores, without caches, what scripts write, and the home."""
     listed = git(top, "ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z").split(b"\0")
     for path in map(os.fsdecode, filter(None, listed)):
         is_home = Path(os.path.realpath(top / path)).is_relative_to(os.path.realpath(home.root))
-        if not is_home and Path(path).name not in NOT_LINKED and not path.endswith(".pyc"):
+        names = set(Path(path).parts)
+        if not is_home and names.isdisjoint(NOT_LINKED) and not path.endswith((".pyc", ".egg-info/", ".log")):
             yield path.rstrip("/")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,8 @@ from plat.spec.expansion.decide import ERROR, LEAST, looks_of
 from plat.spec.expansion.experiment import Experiment, load_experiment
 from plat.store.disk import durable
 from plat.store.disk.durable import locked
-from plat.store.mlflow.plan_record import read_plans, read_study, write_plan
+from plat.store.home import Home
+from plat.store.mlflow.plan_record import ID_LENGTH, PlanRecord, read_plans, read_study, write_plan
 
 OLD, NEW, CLAIM = "old", "new", "better"
 NO_MARGIN = 1e-12  # a row then stops where the new version is probably not better at all
@@ -36,6 +38,7 @@ class Design:
     margin   a smaller improvement is none, in the unit of the metric; None: any improvement counts
     most     the most pairs
     reads    `script.metrics`: what reads the metrics; `text` reads JSON and text of the output
+    gpus     GPUs of a run
     """
 
     metric: str
@@ -43,6 +46,7 @@ class Design:
     margin: float | None = None
     most: int = MOST
     reads: Any = "text"
+    gpus: int = 0
 
     def checked(self) -> Design:
         """Return the design. Raises SpecError for a metric without a name, a margin or a number that cannot be used."""
@@ -77,6 +81,7 @@ def content(
             "script.metrics": design.reads,
             "script.metric": design.metric,
             "script.goal": "minimize" if design.lower else "maximize",
+            **({"script.gpus": design.gpus} if design.gpus else {}),
         },
         "matrix": {
             "version": {
@@ -98,7 +103,7 @@ def content(
                 "pair": "version",
                 "baseline": first,
                 "treatment": second,
-                "measure": {"metric": design.metric},
+                "measure": {"metric": design.metric, "percent": False},
                 "smallest": design.margin or NO_MARGIN,
             }
         ],
@@ -109,7 +114,7 @@ def make_question(asked: Sweep, design: Design, old: Version, new: Version, stud
     """Write the experiment file of a judgement, and its plan into the store, and return it loaded.
 
     The file's name is a hash of the question and of the code of both versions, so that the same command goes on with
-    its runs. Its seeds are fresh: no other question about these versions, and none of its study, has used them. The
+    its runs. Its seeds are fresh: no run of either version has been made with them, and no judgement of its study. The
     error of a judgement in a study is fixed here, by what the study has found so far.
 
     Raises SpecError, and leaves no plan, if the two versions are the same, a run cannot work, or the study's error is
@@ -125,15 +130,13 @@ def make_question(asked: Sweep, design: Design, old: Version, new: Version, stud
         asks = json.dumps([asdict(design), study, runs], sort_keys=True, default=str)
         name = f"judge-{hashlib.sha256(asks.encode()).hexdigest()[:8]}"
         path, plans = folder / f"{name}.yaml", read_plans(uri)
-        if path.exists():
-            return load_experiment(path)
-        begun = next((plan for plan in plans if plan.file == name), None)  # in a copied home, whose file is gone
-        seed, error = (min(begun.seeds), begun.error) if begun else (0, ERROR)
-        if begun is None and study:
-            error, seed = _next_of(uri, study, design)
+        own = next((plan for plan in plans if plan.file == name), None)
+        if own is not None:  # the same command goes on; the folders may be others by now
+            return _written(path, content(design, old, new, min(own.seeds), own.error, study))
+        error, seed = _next_of(uri, study, design) if study else (ERROR, 0)
         made = _written(path, content(design, old, new, seed, error, study))
-        while others := [one for one in plans if one.file != name and one.overlaps(own_plan(made))]:
-            seed = 1 + max(used for one in others for used in one.seeds)
+        while seen := _seen(home, uri, made, plans):
+            seed = 1 + max(seen)
             made = _written(path, content(design, old, new, seed, error, study))
         try:
             check_sweep(asked, [made], [])
@@ -142,6 +145,19 @@ def make_question(asked: Sweep, design: Design, old: Version, new: Version, stud
             raise
         write_plan(home, uri, made, own_plan(made), lambda plans: None)
         return made
+
+
+def _seen(home: Home, uri: str, experiment: Experiment, plans: Sequence[PlanRecord]) -> set[int]:
+    """Return seeds that cannot be fresh: those of plans with runs in common, or of runs that are done already."""
+    from plat.store.many_runs import states
+    from plat.store.mlflow.stored_runs import stored_runs
+
+    own = {run.id: run.axes["seed"] for run in experiment.runs}
+    short = {run_id[:ID_LENGTH] for run_id in own}
+    seeds = {seed for plan in plans if short & set(plan.runs) for seed in plan.seeds}
+    done = {run_id for run_id, state in states(home, own).items() if state.outcome is not None}
+    seen = done | (set(stored_runs(home, uri, list(own))) & own.keys())
+    return seeds | {own[run_id] for run_id in seen}
 
 
 def _first_runs(folder: Path, design: Design, old: Version, new: Version) -> list[str]:

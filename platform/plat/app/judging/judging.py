@@ -18,17 +18,22 @@ from plat.app.judging.judgement_file import NEW, OLD, Design, make_question
 from plat.app.judging.versions import Version
 from plat.app.sweeping import Sweep, run_missing
 from plat.errors import SpecError
-from plat.spec.expansion.decide import ERROR
+from plat.runner.failures import FINAL
+from plat.spec.expansion.decide import LEAST
 from plat.store.mlflow.plan_record import write_judged
 from plat.units import counted, duration
+from plat.words.outcomes import NO_METRIC
 from plat.words.states import RunStatus
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from plat.dispatch.progress import Progress
-    from plat.dispatch.sweep_ends import SweepReport
+    from plat.dispatch.sweep_ends import RunEnd, SweepReport
     from plat.spec.expansion.experiment import Experiment, Run
 
 FIRST = 4  # runs: two pairs, which show whether the seed changes anything
+SHOWN = 20  # names of metrics in a message
 CODES = {"better": 0, "worse": 10, "no difference of that size": 11, "undecided": 12, "fails": 13}
 WORDS = {
     "shown": "better",
@@ -45,6 +50,10 @@ class BudgetSpent(Exception):
 
 class Fails(Exception):
     """The new version fails where the old one does not; the message says how."""
+
+
+class RunsFailed(Exception):
+    """Runs failed or are missing, so that nothing can be judged; the message names one."""
 
 
 @dataclass(frozen=True)
@@ -136,26 +145,27 @@ def judge(
     """
     began = time.monotonic()
     experiment = make_question(asked, design.checked(), old, new, study)
-    path = experiment.path
-    seen: set[str] = set()
+    path, error = experiment.path, experiment.decide.error  # type: ignore[union-attr]
+
+    _check_values(asked, experiment, design)  # of runs that an earlier call has made
+    checked: list[bool] = []
 
     def run(some: list[Run]) -> SweepReport:
         total: SweepReport | None = None
         by = 2 * (asked.jobs or os.cpu_count() or 1) if budget else len(some)
-        for batch in _batches(some, by, not seen) or [[]]:
-            if budget and time.monotonic() - began > budget:
+        for batch in _batches(some, by, not checked) or [[]]:
+            if batch and budget and time.monotonic() - began > budget:
                 raise BudgetSpent
             made = progress() if progress else None
-            report = run_missing(asked, batch, [experiment], fail_fast=True, progress=made)
+            report = run_missing(asked, batch, [experiment], retry=True, progress=made)
             if total is not None:
                 report.ends = {**total.ends, **report.ends}
             total = report
             if report.interrupted:
                 raise KeyboardInterrupt
-            _check_failures(report, experiment)
-            if batch and not seen:
-                _check_first(asked, experiment, design)
-            seen.update(one.id for one in batch)
+            _check_failures(report)
+            _check_values(asked, experiment, design)
+            checked.append(True)
         assert total is not None
         return total
 
@@ -166,10 +176,9 @@ def judge(
         why = f"the budget of {duration(budget or 0)} is spent"
     except Fails as failure:
         took = time.monotonic() - began
-        error = experiment.decide.error if experiment.decide else ERROR
         return Judgement("fails", design.metric, {}, None, None, None, 0, took, error, str(failure), str(path))
-    found = _judged(asked, experiment, design, time.monotonic() - began, why, str(path))
-    if study and not why:
+    found, is_decided = _judged(asked, experiment, design, time.monotonic() - began, why)
+    if study and is_decided:
         write_judged(asked.home, asked.uri, experiment.name, found.verdict)
     return found
 
@@ -180,74 +189,82 @@ def _batches(some: Sequence[Run], by: int, is_first: bool) -> list[list[Run]]:
     return [batch for batch in (first, *(rest[at : at + by] for at in range(0, len(rest), max(by, 1)))) if batch]
 
 
-def _check_failures(report: SweepReport, experiment: Experiment) -> None:
-    """Raise Fails if runs of the new version failed and none of the old one did; SpecError if others failed."""
-    failed = {
-        version: [end for end in report.ends.values() if end.run.axes["version"] == version and _has_failed(end)]
-        for version in (OLD, NEW)
+def _check_failures(report: SweepReport) -> None:
+    """Raise Fails if a run of the new version fails where that of the old one is done; RunsFailed for other failures.
+
+    A run that failed for want of memory, disk or a machine says nothing about a version.
+    """
+    done = {
+        end.run.axes["seed"] for end in report.ends.values() if end.state == RunStatus.DONE and _version(end) == OLD
     }
-    if not (failed[OLD] or failed[NEW]):
-        return
-    first = (failed[NEW] or failed[OLD])[0]
-    said = f"run {first.run.name} {first.outcome or first.state}: {first.reason}".rstrip(": ")
-    if failed[NEW] and not failed[OLD]:
-        raise Fails(f"the old version runs, the new one does not: {said}")
-    raise RunsFailed(said)
+    failed = [end for end in report.ends.values() if end.state in (RunStatus.FAILED, RunStatus.UNKNOWN)]
+    for end in failed:
+        said = f"run {end.run.name} {end.outcome or end.state}: {end.reason}".rstrip(": ")
+        is_mistake = end.outcome in FINAL and not end.reason.startswith(NO_METRIC)
+        if _version(end) == NEW and is_mistake and end.run.axes["seed"] in done:
+            raise Fails(f"the old version runs, the new one does not: {said}")
+    if failed:
+        end = failed[0]
+        raise RunsFailed(f"run {end.run.name} {end.outcome or end.state}: {end.reason}".rstrip(": "))
 
 
-def _has_failed(end: Any) -> bool:
-    return end.state in (RunStatus.FAILED, RunStatus.UNKNOWN)
+def _version(end: RunEnd) -> object:
+    return end.run.axes["version"]
 
 
-class RunsFailed(Exception):
-    """Runs of the old version failed, so that nothing can be judged."""
-
-
-def _check_first(asked: Sweep, experiment: Experiment, design: Design) -> None:
-    """Raise SpecError if the first pairs lack the metric, or if the seed changes nothing in either version."""
+def _check_values(asked: Sweep, experiment: Experiment, design: Design) -> None:
+    """Raise SpecError if finished runs lack the metric, or if the seed changes nothing in one of the versions."""
     frames = load_results(asked.home, asked.uri, experiment)
-    version = {run.id: run.axes["version"] for run in experiment.runs}
-    names = {side: set[str]() for side in (OLD, NEW)}
-    curves: dict[str, list[list[float]]] = {OLD: [], NEW: []}
+    version = {run.id: str(run.axes["version"]) for run in experiment.runs}
+    curves: dict[str, list[pd.DataFrame]] = {OLD: [], NEW: []}
     for run_id, own in frames.metrics.groupby("run_id"):
-        side = version[str(run_id)]
-        names[side] |= set(own["key"])
-        curves[side].append(own.loc[own["key"] == design.metric, "value"].tolist())
+        curves[version[str(run_id)]].append(own[["key", "step", "value"]].reset_index(drop=True))
+    names = {side: {str(key) for own in found for key in own["key"]} for side, found in curves.items()}
     lacking = [side for side in (OLD, NEW) if names[side] and design.metric not in names[side]]
     if lacking:
-        there = sorted(names[OLD] | names[NEW])
-        where = "neither version" if len(lacking) == 2 else f"the {lacking[0]} version does not"
-        what = f"{where} prints {design.metric}" if len(lacking) == 2 else f"{where} print {design.metric}"
-        raise SpecError(
-            what, where="--metric", fix=f"name one of: {', '.join(there[:20])}; or say what reads it: --reads"
-        )
-    if all(len(found) > 1 and all(one == found[0] for one in found) for found in curves.values()):
-        what = f"the seed changes nothing: {design.metric} is equal for seeds 0 and 1 in both versions"
-        fix = "let the script use it: `{seed}` in the command, an option --seed, or the variable PLAT_SEED"
-        raise SpecError(what, where="plat judge", fix=fix)
+        there = ", ".join(sorted(names[OLD] | names[NEW])[:SHOWN])
+        who = "neither version prints" if len(lacking) == 2 else f"the {lacking[0]} version does not print"
+        fix = f"name one of: {there}; or say what reads it: --reads"
+        raise SpecError(f"{who} {design.metric}", where="--metric", fix=fix)
+    for side, found in curves.items():
+        metric = [own[own["key"] == design.metric].reset_index(drop=True) for own in found]
+        are_same = len(found) > 1 and all(own.equals(found[0]) for own in found)
+        if are_same or (len(found) >= LEAST and all(own.equals(metric[0]) for own in metric)):
+            what = f"the seed changes nothing: {design.metric} of the {side} version is equal for {len(found)} seeds"
+            fix = "let the script use it: `{seed}` in the command, an option --seed, or the variable PLAT_SEED"
+            raise SpecError(what, where="plat judge", fix=fix)
 
 
-def _judged(asked: Sweep, experiment: Experiment, design: Design, seconds: float, why: str, path: str) -> Judgement:
-    """Return the judgement by what the store has."""
-    stand = standing(asked.home, asked.uri, experiment)
-    (verdict,) = stand.verdicts
-    used = set(verdict.planned.asked) if verdict.planned else set()
-    frames = load_results(asked.home, asked.uri, experiment)
-    own = frames.metrics[(frames.metrics["key"] == design.metric) & frames.metrics["run_id"].isin(used)]
-    last = own.groupby("run_id")["value"].last()
-    version = {run.id: run.axes["version"] for run in experiment.runs}
-    means = {side: float(last[[version[run] == side for run in last.index]].mean()) for side in (OLD, NEW)}
+def _judged(asked: Sweep, experiment: Experiment, design: Design, seconds: float, why: str) -> tuple[Judgement, bool]:
+    """Return the judgement by what the store has, and True if it is decided or has used the most pairs.
+
+    Raises RunsFailed if it needs runs that are not done, and the budget is no reason.
+    """
+    (verdict,) = standing(asked.home, asked.uri, experiment).verdicts
+    planned, plan = verdict.planned, experiment.decide
+    assert planned is not None and plan is not None
+    if planned.open and not why:
+        raise RunsFailed(f"runs are not done, or are executed by another command ({verdict.deciding})")
+    looks = (0, *plan.looks)
+    pairs = looks[looks.index(planned.look) - 1] if planned.open else len(planned.asked) // len((OLD, NEW))
+    seeds = experiment.axes["seed"][:pairs]
+    version = {run.id: str(run.axes["version"]) for run in experiment.runs if run.axes["seed"] in seeds}
+    metrics = load_results(asked.home, asked.uri, experiment).metrics
+    last = metrics[metrics["key"] == design.metric].groupby("run_id")["value"].last()
+    means = {side: _mean([last[run] for run in last.index if version.get(str(run)) == side]) for side in (OLD, NEW)}
     sign = -1.0 if design.lower else 1.0
     values = list(verdict.value.values()) if isinstance(verdict.value, dict) else []
     bounds = list(verdict.bounds.values())
     difference = sign * values[0] if values else None
     low, high = sorted(sign * bound for bound in bounds[0]) if bounds else (None, None)
-    pairs = sum(version[run] == NEW for run in last.index)
-    plan = experiment.decide
-    assert plan is not None
     word = WORDS[verdict.status]
     if word == "undecided" and not why:
         size = f" by {design.margin:g}" if design.margin else ""
-        stopped = f"it is probably not better{size}" if pairs < plan.looks[-1] else "these are the most pairs"
-        why = stopped if verdict.status == "open" else verdict.deciding
-    return Judgement(word, design.metric, means, difference, low, high, pairs, seconds, plan.error, why, path)
+        why = f"it is probably not better{size}" if pairs < plan.looks[-1] else "these are the most pairs"
+    sizes = (difference, low, high)
+    made = Judgement(word, design.metric, means, *sizes, pairs, seconds, plan.error, why, str(experiment.path))
+    return made, not planned.open
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(sum(values) / len(values)) if values else float("nan")

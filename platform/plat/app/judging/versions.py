@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from plat.app.first_file.user_script import PYTHONS, user_script
 from plat.app.judging.checkout import SHORT, checked_out, commit_of
 from plat.errors import SpecError
 from plat.store.home import Home
+from plat.trainer.script.command import split
 
 RANGE = ".."  # of `OLD..NEW`
 
@@ -46,13 +46,14 @@ def find_versions(command: str, against: str, home: Home, *, link: bool = True) 
     Raises SpecError if `against` is none of these, or a commit cannot be read.
     """
     here = Path.cwd()
-    if not command.strip():
-        raise SpecError("there is no command", where="plat judge", fix="plat judge 'python train.py' --metric loss ...")
+    if not command.strip() or not against.strip():
+        what = f"there is no {'version to compare with' if command.strip() else 'command'}"
+        raise SpecError(what, where="plat judge", fix="plat judge 'python train.py' --metric loss --against HEAD~1")
     new = Version(command, here, "this folder")
     older, separator, newer = against.partition(RANGE)
     if separator and (old := commit_of(here, older)) and (commit := commit_of(here, newer or "HEAD")):
         return _at(new, commit, home, link), _at(new, old, home, link)
-    if Path(against).is_dir():
+    if os.path.isdir(against):
         return new, Version(command, Path(against).resolve(), f"folder {against}")
     if commit := commit_of(here, against):
         return new, _at(new, commit, home, link)
@@ -69,31 +70,37 @@ def _at(version: Version, commit: str, home: Home, link: bool) -> Version:
     return replace(version, folder=folder, name=f"commit {commit[:SHORT]}")
 
 
+def _words(text: str, folder: Path) -> list[str]:
+    """Return the words of a command, without the variables before them. Raises SpecError if a shell would be needed."""
+    return split(text, folder).words
+
+
 def _is_command(text: str) -> bool:
+    """Return True for a file here, or a program with something after it."""
     try:
-        words = shlex.split(text)
-    except ValueError:
+        words = _words(text, Path.cwd())
+    except SpecError:
         return False
-    return bool(words) and (shutil.which(words[0]) is not None or Path(words[0]).is_file())
+    return bool(words) and (os.path.isfile(words[0]) or (len(words) > 1 and shutil.which(words[0]) is not None))
 
 
 def with_seed(version: Version) -> Version:
     """Return a version whose command passes the seed, if the script says in its help that it takes `--seed`.
 
     Only a Python script is asked (`python train.py --help`). Any other reads PLAT_SEED, or has `{seed}` already.
+    Raises SpecError for a command that cannot be read.
     """
-    words = shlex.split(version.command)
-    at = next((index for index, word in enumerate(words) if word.endswith(".py")), None)
-    if version.takes_seed or at is None or at == 0 or os.path.basename(words[at - 1]) not in PYTHONS:
-        return version
-    if any(word == "--seed" or word.startswith("--seed=") for word in words):
-        return version
-    script = user_script(str(version.folder / words[at]), words[at + 1 :])
-    question = script.question
-    if question is None or script.is_hydra:
+    words = _words(version.command, version.folder)
+    at = next((index for index, word in enumerate(words) if word.endswith(".py")), 0)
+    is_python = at > 0 and os.path.basename(words[0]) in PYTHONS
+    if version.takes_seed or not is_python or any(word.split("=")[0] == "--seed" for word in words):
         return version
     try:
-        flags = flags_of_help(output_of(question, version.folder))
+        script = user_script(str(version.folder / words[at]), words[at + 1 :])
+        question = script.question
+        if question is None or script.is_hydra:
+            return version
+        flags = flags_of_help(output_of(question, script.folder))
     except SpecError:
         return version
     if any("--seed" in flag.spellings or flag.name == "seed" for flag in flags if flag.opening.startswith("--")):

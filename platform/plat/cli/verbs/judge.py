@@ -50,6 +50,7 @@ def judge(
     reads: Annotated[
         str, typer.Option("--reads", metavar="SETTING", help="What reads the metrics, as `script.metrics`.")
     ] = "text",
+    gpus: Annotated[int, typer.Option("--gpus", min=0, metavar="N", help="GPUs of a run.")] = 0,
     link: Annotated[
         bool, typer.Option("--link/--no-link", help="Link what git ignores into the files of a commit.")
     ] = True,
@@ -68,7 +69,7 @@ def judge(
     from plat.dispatch.progress import Progress, choose
 
     place = Home.find(home).checked()
-    design = Design(metric, lower, margin, most, reads).checked()
+    design = Design(metric, lower, margin, most, reads, gpus).checked()
     limit = seconds_of(budget, "--budget") if budget is not None else None
     new, old = (with_seed(one) for one in find_versions(command, against, place, link=link))
     asked = Sweep(place, place.store_uri(store), chosen_place([], on, True), jobs)

@@ -109,7 +109,7 @@ def read_study(uri: str, study: str) -> list[tuple[PlanRecord, str]]:
         for key, text in run.data.tags.items()
         if key.startswith(PLAN) and (plan := plan_of(json.loads(text))).study == study
     ]
-    return sorted(found, key=lambda item: (item[0].written, item[0].seeds))
+    return sorted({plan.file: (plan, word) for plan, word in found}.values(), key=lambda item: item[0].seeds)
 
 
 def write_judged(home: Home, uri: str, name: str, word: str) -> None:
