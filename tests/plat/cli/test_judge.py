@@ -132,6 +132,9 @@ def test_what_the_first_pairs_show(plat, repository, home):
         code, _, err = plat("judge", "python fixed.py", *JUDGE[2:], "python fixed2.py", "-q")
         assert code == 2 and "the seed changes nothing: val_loss of the old version is equal for 2 seeds" in err
     code, _, err = plat("judge", "python fixed.py", *JUDGE[2:], "HEAD", "-q")
+    assert code == 2 and "fixed.py" in err  # which the commit does not have
+    (repository / "seeded.py").write_text(script(5.0))
+    code, _, err = plat("judge", "python fixed.py", *JUDGE[2:], "python seeded.py", "-q")
     assert code == 2 and "the seed changes nothing: val_loss of the new version" in err
 
 
