@@ -83,7 +83,9 @@ def test_options_of_an_environment_say_whose_they_are(options: Verb) -> None:
 def test_builders_and_checks_are_explained_with_their_arguments(options: Verb, name: str) -> None:
     code, out, _ = options(name)
     assert code == 0 and "arguments" in out and "treatment" in out
-    assert ["columns", "str", "'task'"] in [line.split() for line in out.splitlines()], "its type and its default"
+    assert ["columns", "str", "|", "Sequence[str]", "'task'"] in [line.split() for line in out.splitlines()], (
+        "its type and its default"
+    )
 
 
 @pytest.mark.parametrize(("name", "near"), [("filter.rul", "filter.rule"), ("peak_sucess_table", "peak_success_table")])

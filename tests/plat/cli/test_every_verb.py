@@ -44,6 +44,7 @@ COMMANDS = {
     "init": (["{home}/nothing.py"], False),
     "plan": (["{file}", "-v"], True),
     "sweep": (["{file}", "--dry-run"], False),
+    "judge": (["true", "--metric", "loss", "--against", "nothing"], False),
     "tune": (["{search}"], False),
     "run": (["trainer=plat_toy:Toy", "seed=77"], False),
     "eval": (["{done}"], False),

@@ -34,7 +34,7 @@ def test_what_is_shipped_can_be_made(path):
         ("{builder: collapse, pair: filtre}", "'filtre' is not an axis", "'filter'"),
         ("{builder: paired_deltas, rows: [algorithm, modle]}", "'modle' is not an axis", "axes: filter"),
         ("{builder: paired_deltas, rows: 3}", "rows: 3 is not text or a list of text", "list of text"),
-        ("{builder: paired_deltas, columns: [task]}", "is not text", "give text"),
+        ("{builder: paired_deltas, columns: 3}", "columns: 3 is not text or a list of text", "list of text"),
         ("{builder: collapse, treatment: top_q}", "no value 'top_q'", "'top_p'"),
         ("{builder: collapse, last: three}", "'three' is not a whole number", "whole number"),
         ("{builder: collapse, scope: turn}", "'turn' is not one of", "trajectory"),
