@@ -130,7 +130,6 @@ def judge(
     budget: float | None = None,
     study: str = "",
     progress: Callable[[], Progress] | None = None,
-    say: Callable[[str], None] = lambda line: None,
 ) -> Judgement:
     """Execute pairs until the question is decided, and return the judgement.
 
@@ -138,7 +137,6 @@ def judge(
     budget    seconds after which no further run starts; None: no limit
     study     the study to which the judgement belongs; "": none
     progress  makes what shows the progress of runs
-    say       shows a line after each look
 
     Raises SpecError before any run if the two versions are the same, or a run cannot work; after the first pairs if the
     metric is missing, or the seed changes nothing. Raises KeyboardInterrupt after a signal.
@@ -171,7 +169,7 @@ def judge(
 
     why = ""
     try:
-        run_looks(asked, [experiment], run, say)
+        run_looks(asked, [experiment], run, say=lambda line: None)
     except BudgetSpent:
         why = f"the budget of {duration(budget or 0)} is spent"
     except Fails as failure:

@@ -83,7 +83,6 @@ def judge(
             limit,
             study,
             progress=lambda: Progress() if is_silent else choose(each=settings.verbose),
-            say=lambda line: None if is_silent else print(line),
         )
     except RunsFailed as failure:
         tell(f"error: nothing can be judged: {failure}")
