@@ -4,9 +4,9 @@ A pair is the difference of two runs, in its standard deviation. `normal`; `t(2)
 sides collapse in half of their runs. `fixed`: 20 pairs, paired Student's t. `keep if better`: one pair, whose sign
 decides, as loops do that keep what scored better once.
 
-A study has `STREAM` judgements, of which `REAL` are better by `SIZE`, at random places. `false`: the mean share of
-those kept that are not better, 0 where none is kept (the false discovery rate); `kept`: the share of the real ones that
-is kept. Its levels are those of `plat_analysis.statistics.online`.
+A study has `STREAM` judgements. In `REAL` of them, chosen at random, the new version is better by `SIZE`. `false`: of the
+versions that were kept, the share that is no better, 0 where none was kept; its mean is the false discovery rate.
+`kept`: of the better versions, the share that was kept. Its levels are those of `plat_analysis.statistics.online`.
 """
 
 from __future__ import annotations

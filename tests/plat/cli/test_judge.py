@@ -122,13 +122,13 @@ def test_what_the_first_pairs_show(plat, repository, home):
     (repository / "train.py").write_text(script(4.0))
     code, _, err = plat("judge", "python train.py", "--metric", "loss", "--lower", "--against", "HEAD", "-q")
     assert code == 2 and "neither version prints loss" in err and "val_loss" in err and runs_of(home) == 4
-    assert plat(*JUDGE, "HEAD", "-q")[0] == 0  # a question of its own, on fresh seeds
+    assert plat(*JUDGE, "HEAD", "-q")[0] == 0  # another metric: another question, with fresh seeds
     (repository / "train.py").write_text("raise SystemExit('no')\n")
     code, out, _ = plat(*JUDGE, "HEAD", "-q")
     assert code == 13 and out.startswith("fails: the old version runs, the new one does not")
     (repository / "fixed.py").write_text("print('step 1: val_loss: 4.0')\n")
     (repository / "fixed2.py").write_text("print('step 1: val_loss: 5.0')\n")
-    for _ in range(5):  # no call goes on where the last was refused
+    for _ in range(5):  # a repeated call is refused again
         code, _, err = plat("judge", "python fixed.py", *JUDGE[2:], "python fixed2.py", "-q")
         assert code == 2 and "the seed changes nothing: val_loss of the old version is equal for 2 seeds" in err
     code, _, err = plat("judge", "python fixed.py", *JUDGE[2:], "HEAD", "-q")

@@ -78,7 +78,7 @@ def checked_out(home: Home, folder: Path, commit: str, link: bool = True) -> Pat
 
 
 def _write(top: Path, commit: str, place: Path) -> None:
-    """Write the files of a commit into a new folder, through an index of its own."""
+    """Write the files of a commit into a new folder; the index of the repository stays as it is."""
     if any(line.startswith(SUBMODULE) for line in git(top, "ls-tree", "-r", commit).splitlines()):
         what = f"commit {commit[:SHORT]} has submodules, whose files git keeps elsewhere"
         raise SpecError(what, where=str(top), fix="check it out into a folder, and compare with that: --against DIR")

@@ -113,8 +113,8 @@ def content(
 def make_question(asked: Sweep, design: Design, old: Version, new: Version, study: str = "") -> Experiment:
     """Write the experiment file of a judgement, and its plan into the store, and return it loaded.
 
-    The file's name is a hash of the question and of the code of both versions, so that the same command goes on with
-    its runs. Its seeds are fresh: no run of either version has been made with them, and no judgement of its study. The
+    The file's name is a hash of the question and of the code of both versions, so that the same command resumes. Its
+    seeds are fresh: no run of either version has been made with them, and no judgement of its study. The
     error of a judgement in a study is fixed here, by what the study has found so far.
 
     Raises SpecError, and leaves no plan, if the two versions are the same, a run cannot work, or the study's error is
@@ -131,7 +131,7 @@ def make_question(asked: Sweep, design: Design, old: Version, new: Version, stud
         name = f"judge-{hashlib.sha256(asks.encode()).hexdigest()[:8]}"
         path, plans = folder / f"{name}.yaml", read_plans(uri)
         own = next((plan for plan in plans if plan.file == name), None)
-        if own is not None:  # the same command goes on; the folders may be others by now
+        if own is not None:  # resumed; the versions may be in other folders now
             return _written(path, content(design, old, new, min(own.seeds), own.error, study))
         error, seed = _next_of(uri, study, design) if study else (ERROR, 0)
         made = _written(path, content(design, old, new, seed, error, study))
