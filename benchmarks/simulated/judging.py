@@ -4,8 +4,8 @@ A pair is the difference of two runs, in its standard deviation. `normal`; `t(2)
 sides collapse in half of their runs. `fixed`: 20 pairs, paired Student's t. `keep if better`: one pair, whose sign
 decides, as loops do that keep what scored better once.
 
-A study has `STREAM` judgements. In `REAL` of them, chosen at random, the new version is better by `SIZE`. `false`: of the
-versions that were kept, the share that is no better, 0 where none was kept; its mean is the false discovery rate.
+A study has `STREAM` judgements. In `REAL` of them, chosen at random, the new version is better by `SIZE`. `false`: of
+the versions that were kept, the share that is no better, 0 where none was kept; its mean is the false discovery rate.
 `kept`: of the better versions, the share that was kept. Its levels are those of `plat_analysis.statistics.online`.
 """
 
