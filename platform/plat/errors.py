@@ -24,9 +24,13 @@ FAILURE_CLASSES = ("oom", "nan", "timeout", "preempted", "node", "stalled", "dis
 
 
 class PlatError(Exception):
-    """An error with what went wrong, where (`file:line:column` or a path), and how to fix it."""
+    """An error with what went wrong, where (`file:line:column` or a path), and how to fix it.
+
+    code  names the kind of error for programs (`--json`), and does not change between versions
+    """
 
     exit_code = 2
+    code = "error"
 
     def __init__(self, what: str, *, where: str | None = None, fix: str | None = None) -> None:
         super().__init__(what)
@@ -43,6 +47,10 @@ class PlatError(Exception):
             lines.append(f"  fix: {self.fix}")
         return "\n".join(lines)
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the error for a program."""
+        return {"code": self.code, "what": self.what, "where": self.where, "fix": self.fix}
+
     def __reduce__(self) -> tuple[Any, ...]:  # keeps keyword arguments when a worker process returns the error
         return _rebuild, (type(self), self.what, self.where, self.fix, self.__dict__)
 
@@ -57,37 +65,55 @@ def _rebuild(kind: type[PlatError], what: str, where: str | None, fix: str | Non
 class SpecError(PlatError):
     """An experiment file, an override or a config value is wrong. Nothing was written."""
 
+    code = "bad-input"
+
 
 class UnknownKey(SpecError):
     """A key that exists in no run and no plug-in."""
+
+    code = "unknown-key"
 
 
 class UnknownTrainer(SpecError):
     """A trainer that no installed package publishes, or that must not be imported."""
 
+    code = "unknown-trainer"
+
 
 class PluginError(SpecError):
     """The code of a trainer, an environment, a report builder or a check is wrong; `where` is its file and line."""
+
+    code = "plugin"
 
 
 class HomeError(PlatError):
     """The home directory cannot be used."""
 
+    code = "home"
+
 
 class StoreError(PlatError):
     """The MLflow store cannot be used."""
+
+    code = "store"
 
 
 class BundleError(PlatError):
     """A bundle is damaged, or does not match the local data. Nothing was exported or imported."""
 
+    code = "bundle"
+
 
 class CheckpointError(PlatError):
     """A valid checkpoint is required and none exists."""
 
+    code = "checkpoint"
+
 
 class RunError(PlatError):
     """One run cannot continue. `failure_class` is one of FAILURE_CLASSES; ValueError for another."""
+
+    code = "run"
 
     def __init__(
         self, what: str, *, failure_class: str = "error", where: str | None = None, fix: str | None = None

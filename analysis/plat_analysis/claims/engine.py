@@ -161,6 +161,7 @@ class Verdict:
             "id": self.id,
             "verdict": self.status,
             "says": self.says,
+            "reason": self.reason,
             "value": self.value,
             "p": self.p,
             "detail": self.detail,

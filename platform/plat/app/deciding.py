@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from plat.app.sweeping import make_home, open_store
 from plat.errors import SpecError
@@ -204,11 +204,39 @@ def _judged_at_looks(home: Home, uri: str, experiment: Experiment) -> str:
     return f"{why} here ignore that, `plat claims {experiment.path} decide=true` allows for it"
 
 
-def plan_lines(home: Home, uri: str, experiment: Experiment) -> list[str]:
-    """Return the plan of a file with `decide` in words: looks, when rows can be shown, expected runs, when written.
+@dataclass(frozen=True)
+class Foreseen:
+    """The plan of a file with `decide`, before its next look.
 
-    Raises SpecError as `check_plan` does.
+    expected  runs if no row has an effect, and if every effect equals the margin
+    lines     the plan in words: looks, when rows can be shown, expected runs, when written
     """
+
+    experiment: Experiment
+    plan: PlanRecord
+    is_written: bool
+    first: int
+    most: int
+    expected: tuple[int, int]
+    lines: list[str]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan for a program, as `DecidePlan` of the command line."""
+        assert self.experiment.decide is not None
+        return {
+            "experiment": self.experiment.name,
+            "looks": list(self.plan.looks),
+            "error": self.plan.error,
+            "margin": self.experiment.decide.margin,
+            "first_runs": self.first,
+            "most_runs": self.most,
+            "expected_runs": list(self.expected),
+            "written": self.plan.written if self.is_written else None,
+        }
+
+
+def foresee(home: Home, uri: str, experiment: Experiment) -> Foreseen:
+    """Return the plan of a file with `decide`. Raises SpecError as `check_plan` does."""
     from plat_analysis.statistics.sequential import Plan, expected_pairs
 
     plan, is_written = check_plan(home, uri, experiment)
@@ -232,7 +260,7 @@ def plan_lines(home: Home, uri: str, experiment: Experiment) -> list[str]:
     )
     written = f"  plan written {plan.written} UTC; {standing(home, uri, experiment).line}" if is_written else ""
     lines.append(written or "  `plat sweep` writes the plan into the store")
-    return lines
+    return Foreseen(experiment, plan, is_written, first, most, (none, all_rows), lines)
 
 
 def _all_runs(experiment: Experiment, before: Standing) -> list[str]:

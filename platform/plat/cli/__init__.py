@@ -58,6 +58,7 @@ def _guarded(arguments: list[str]) -> int:
     """Run one verb; return its exit code, and explain errors on stderr."""
     from plat.app.messages import printed_by, stage
     from plat.cli.common import PIPE_CLOSED
+    from plat.cli.result import settings
     from plat.cli.screen.output import tell
 
     try:
@@ -75,15 +76,17 @@ def _guarded(arguments: list[str]) -> int:
         from plat.cli.screen.failure_words import explain
 
         return explain(error, arguments)
+    finally:
+        settings.stream = None
 
 
 @contextlib.contextmanager
 def _settings_of_one_call() -> Iterator[None]:
     """Reset global options, so that two calls in one process are independent."""
-    from plat.cli.common import settings
+    from plat.cli.result import settings
     from plat.plugins.loading import ALLOW_IMPORT, restored
 
-    settings.verbose = False
+    settings.reset()
     allowed = os.environ.get(ALLOW_IMPORT)
     try:
         with restored():

@@ -1,20 +1,20 @@
-"""What verbs share: `@verb`, options and arguments, exit codes, and printing of JSON."""
+"""What verbs share: `@verb`, options and arguments, and exit codes."""
 
 from __future__ import annotations
 
 import inspect
-import math
 import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
-from typing import Annotated, Any, ParamSpec
+from typing import Annotated, ParamSpec
 
 import typer
 
 from plat.cli.completion import keys, runs, runs_or_keys
+from plat.cli.result import Result, called, settings
 from plat.plugins.loading import ALLOW_IMPORT
 
 # Exit codes other than 0. Bad input is 2 (`plat.errors`), Ctrl-C 130 (`plat.processes.interrupt`).
@@ -46,7 +46,6 @@ JobsOption = Annotated[
     int | None, typer.Option("--jobs", "-j", min=1, metavar="N", help="Runs at once [as many as the cores allow].")
 ]
 StealOption = Annotated[bool, typer.Option("--steal", help="Take over runs whose process cannot be checked.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 OnOption = Annotated[str, typer.Option("--on", metavar="NAME", help="Dispatcher: local, slurm, ray or a plug-in.")]
 WaitOption = Annotated[
     bool | None, typer.Option("--wait/--detach", help="Wait for the runs, or return at once [slurm].")
@@ -71,16 +70,6 @@ def with_decide(arguments: list[str] | None, decide: bool) -> list[str]:
     return [*(arguments or ()), *(["decide=true"] * decide)]
 
 
-@dataclass
-class Settings:
-    """Settings of the whole process. `verbose`: print more, and show tracebacks."""
-
-    verbose: bool = False
-
-
-settings = Settings()
-
-
 def _set_verbose(value: bool) -> bool:
     settings.verbose = settings.verbose or value
     if value:
@@ -97,6 +86,11 @@ def _set_allow_import(value: bool) -> bool:
     return value
 
 
+def _set_json(value: bool) -> bool:
+    settings.json = settings.json or value
+    return value
+
+
 VerboseOption = Annotated[
     bool, typer.Option("-v", "--verbose", callback=_set_verbose, help="Print more, and tracebacks.")
 ]
@@ -108,26 +102,39 @@ AllowImportOption = Annotated[
 ]
 
 
-def verb(*, reads_trainers: bool = False) -> Callable[[Callable[P, int]], Callable[P, int]]:
-    """Add `-v` to a verb, and with `reads_trainers` also `--allow-import`; the verb itself does not receive them."""
+JsonOption = Annotated[bool, typer.Option("--json", callback=_set_json, help="Print JSON for a program to read.")]
+
+
+def verb(
+    gives: type | None = None, *, reads_trainers: bool = False, lines: bool = False
+) -> Callable[[Callable[P, Result | int]], Callable[P, int]]:
+    """Make a function a verb: it gets `-v`, with `gives` also `--json`, with `reads_trainers` `--allow-import`.
+
+    The function does not receive these options. It returns a `Result`, or without `gives` an exit code.
+
+    gives  the type of its JSON in `plat.cli.schemas`, a TypedDict
+    lines  the verb takes long: its JSON is printed as lines, the last of which is the result
+    """
     added = {"allow_import": AllowImportOption} if reads_trainers else {}
+    added |= {"as_json": JsonOption} if gives is not None else {}
     parameters = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=option)
         for name, option in {**added, "verbose": VerboseOption}.items()
     ]
 
-    def decorate(function: Callable[P, int]) -> Callable[P, int]:
+    def decorate(function: Callable[P, Result | int]) -> Callable[P, int]:
         @wraps(function)
         def call(*arguments: P.args, **options: P.kwargs) -> int:
             for parameter in parameters:
                 options.pop(parameter.name, None)
-            return function(*arguments, **options)
+            return called(partial(function, *arguments, **options), lines=lines)
 
         signature = inspect.signature(function, eval_str=True)
         signature = signature.replace(parameters=[*signature.parameters.values(), *parameters])
         call.__signature__ = signature  # type: ignore[attr-defined]
         # Typer also reads the annotations; as strings they would be compiled again for every verb.
         call.__annotations__ = {name: parameter.annotation for name, parameter in signature.parameters.items()}
+        call.gives, call.lines = gives, lines  # type: ignore[attr-defined]  # for `plat schema`
         return call
 
     return decorate
@@ -143,21 +150,6 @@ class VerbGroup:
 
     summary: str
     verbs: Mapping[str, Callable[..., int]]
-
-
-def print_json(value: Any) -> None:
-    """Print a value as one JSON document: NaN and infinities as null, objects such as a path as text."""
-    import json
-
-    print(json.dumps(_without_nan(value), indent=2, default=str, allow_nan=False))
-
-
-def _without_nan(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_nan(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without_nan(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def on_terminal() -> bool:

@@ -33,6 +33,7 @@ VERBS = {
     "run": "Execute one run, given by overrides alone.",
     "eval": "Evaluate a checkpoint on fixed instances.",
     "status": "Show the state of the runs.",
+    "wait": "Wait until runs are done, decided or failed.",
     "watch": "Follow the progress of runs live.",
     "runs": "Print a table of runs: state, axes, attempts, metrics and cost.",
     "diff": "Compare runs: their options, results and curves.",
@@ -50,6 +51,7 @@ VERBS = {
     "options": "Explain options of runs, builders of reports and checks.",
     "ui": "Show the store on MLflow's web page.",
     "doctor": "Check what works on this machine.",
+    "schema": "Print the JSON Schema of what a verb prints as JSON.",
     "completion": "Print a script with which a shell completes commands.",
 }
 PLUGINS = "plat.verbs"  # the group of entry points
@@ -142,6 +144,21 @@ def load(name: str) -> Any:
     command = typer.main.get_command(app)
     command.name = name
     return command
+
+
+def functions_of(name: str) -> dict[str, Callable[..., int]]:
+    """Return the functions of a verb by the words that call it: one, or one for each verb of a group; {} if unknown.
+
+    Raises PluginError if the verb of a plug-in cannot be loaded.
+    """
+    if name not in {**VERBS, **plugin_verbs()}:
+        return {}
+    found = _of_plat(name) if name in VERBS else load_plugin(PLUGINS, name)
+    return (
+        {f"{name} {part}": function for part, function in found.verbs.items()}
+        if isinstance(found, VerbGroup)
+        else {name: found}
+    )
 
 
 def plugin_verbs() -> dict[str, EntryPoint]:

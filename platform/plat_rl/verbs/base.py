@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
+from typing_extensions import TypedDict
 
-from plat.cli.common import RUNS_FAILED, Arguments, HomeOption, JsonOption, VerbGroup, print_json, verb
+from plat.cli.common import RUNS_FAILED, Arguments, HomeOption, VerbGroup, verb
+from plat.cli.result import Result
+from plat.cli.schemas.lines import ErrorData
 from plat.cli.screen.output import tell
 from plat.cli.screen.table import table as text_table
 from plat.cli.screen.table import terminal_width
@@ -35,8 +38,32 @@ class Wanted(NamedTuple):
     named_by: list[str]
 
 
-@verb()
-def list_bases(arguments: Arguments = None, home: HomeOption = None, as_json: JsonOption = False) -> int:
+class BasesData(TypedDict):
+    """plat base list"""
+
+    bases: list[dict[str, Any]]
+    missing: list[dict[str, Any]]
+    """Base models that files name and that are not built yet."""
+    damaged: list[ErrorData]
+
+
+class BuiltData(TypedDict):
+    """plat base build"""
+
+    bases: list[dict[str, Any]]
+
+
+class VerifiedData(TypedDict):
+    """plat base verify"""
+
+    as_good: bool
+    margin: float
+    """A loss of success that counts, from 0 to 1."""
+    bases: list[dict[str, Any]]
+
+
+@verb(BasesData)
+def list_bases(arguments: Arguments = None, home: HomeOption = None) -> Result:
     """Show the existing base models, and those that experiment files name.
 
     Without files, reads those in the folder experiments/.
@@ -64,17 +91,13 @@ def list_bases(arguments: Arguments = None, home: HomeOption = None, as_json: Js
         damaged += unreadable
     there = {Path(row["folder"]).name for row in rows}
     missing = [missing_row(key, base.model, base.named_by) for key, base in wanted.items() if key not in there]
-    if as_json:
-        wrong_ones = [{"what": wrong.what, "where": wrong.where} for wrong in damaged]
-        print_json({"bases": rows, "missing": missing, "damaged": wrong_ones})
-    else:
-        print(table(rows, missing))
-        for wrong in damaged:
-            tell(wrong.render())
-    return RUNS_FAILED if damaged else 0
+    for wrong in damaged:
+        tell(wrong.render())
+    data = {"bases": rows, "missing": missing, "damaged": [wrong.to_json() for wrong in damaged]}
+    return Result(data, lambda: table(rows, missing), RUNS_FAILED if damaged else 0)
 
 
-@verb()
+@verb(BuiltData)
 def build(
     arguments: Arguments = None,
     out: Annotated[
@@ -82,8 +105,7 @@ def build(
     ] = None,
     jobs: JobsOption = None,
     home: HomeOption = None,
-    as_json: JsonOption = False,
-) -> int:
+) -> Result:
     """Build the base models that files or overrides name.
 
     For example: plat base build model=qwen2.5-3b model.base.seed=1. Existing ones are kept; with --out, shipped ones
@@ -101,15 +123,14 @@ def build(
     left = [base.model for key, base in wanted.items() if key not in hashes]
     records = [*shipped, *(build_all(left, place, jobs or usable_cores(), tell) if left else [])]
     rows = [base_row(record, "shipped" if record in shipped else "built here") for record in records]
-    if as_json:
-        print_json({"bases": rows})
-    else:
-        for row in rows:
-            print(f"{row['model']} (seed {row['seed']}): {row['where']}, content {row['sha256'][:12]}, {row['folder']}")
-    return 0
+    lines = [
+        f"{row['model']} (seed {row['seed']}): {row['where']}, content {row['sha256'][:12]}, {row['folder']}"
+        for row in rows
+    ]
+    return Result({"bases": rows}, "\n".join(lines))
 
 
-@verb()
+@verb(VerifiedData)
 def verify(
     arguments: Arguments = None,
     instances: Annotated[int, typer.Option("--instances", min=1, help="Held-out instances of each task.")] = 512,
@@ -118,8 +139,7 @@ def verify(
         Path | None, typer.Option("--out", metavar="DIR", help="Keep the rebuilt ones in this folder.")
     ] = None,
     jobs: JobsOption = None,
-    as_json: JsonOption = False,
-) -> int:
+) -> Result:
     """Build shipped base models again, and compare them with the rebuilt ones in each task.
 
     Without files or overrides, builds all of them. Exit code 3 unless every rebuilt one is as good in every task.
@@ -147,13 +167,10 @@ def verify(
     tell(f"building {counted(len(records), 'base model')} again; about a minute each")
     results = verify_all(records, configs, margin, jobs or usable_cores(), tell, out)
     good = all(task.verdict == AS_GOOD for result in results for task in result.tasks)
-    if as_json:
-        print_json({"as_good": good, "margin": margin, "bases": [verification_json(result) for result in results]})
-    else:
-        for result in results:
-            print(verification(result))
-        print(f"as good: the 95 % interval of the difference excludes a loss of {margin:.0%} or more")
-    return 0 if good else RUNS_FAILED
+    data = {"as_good": good, "margin": margin, "bases": [verification_json(result) for result in results]}
+    means = f"as good: the 95 % interval of the difference excludes a loss of {margin:.0%} or more"
+    text = "\n".join([*map(verification, results), means])
+    return Result(data, text, 0 if good else RUNS_FAILED)
 
 
 GROUP = VerbGroup(

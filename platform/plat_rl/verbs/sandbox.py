@@ -5,11 +5,13 @@ from __future__ import annotations
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typing_extensions import TypedDict
 
-from plat.cli.common import RUNS_FAILED, JsonOption, VerbGroup, print_json, verb
+from plat.cli.common import RUNS_FAILED, VerbGroup, verb
+from plat.cli.result import Result, settings
 from plat.cli.screen.output import tell
 from plat.cli.screen.table import fitted
 from plat.errors import SpecError
@@ -23,7 +25,27 @@ LevelOption = Annotated[
 UrlOption = Annotated[str | None, typer.Option("--url", metavar="URL", help="A grader, for the level remote.")]
 
 
-@verb()
+class ProgramData(TypedDict):
+    """plat sandbox run"""
+
+    status: str
+    """ok, or what ended the program."""
+    exit_code: int
+    stdout: str
+    stderr: str
+    cpu_seconds: float
+    wall_seconds: float
+    memory_bytes: int
+    sandbox: dict[str, Any]
+
+
+class LevelsData(TypedDict):
+    """plat sandbox probe"""
+
+    levels: list[dict[str, Any]]
+
+
+@verb(ProgramData)
 def run(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A program in Python.")],
     stdin: Annotated[str | None, typer.Option("--stdin", metavar="TEXT", help="What it reads on stdin.")] = None,
@@ -33,8 +55,7 @@ def run(
     level: LevelOption = None,
     url: UrlOption = None,
     seconds: Annotated[float, typer.Option("--seconds", metavar="N", help="Processor time that it may take.")] = 4.0,
-    as_json: JsonOption = False,
-) -> int:
+) -> Result:
     """Run one program in the sandbox and print what it wrote.
 
     Exit code 3 unless the program ended within its limits and with exit code 0.
@@ -53,21 +74,20 @@ def run(
     with bad_input():
         sandbox = Sandbox(level, Limits(cpu_seconds=seconds), url=url)
         outcome = sandbox.run(Program(source), [text])[0]
-    if as_json:
-        facts = {**vars(outcome), "stdout": outcome.stdout.decode("utf-8", "replace")}
-        print_json({**facts, "sandbox": sandbox.provenance()})
-    else:
+    facts = {**vars(outcome), "stdout": outcome.stdout.decode("utf-8", "replace")}
+    if not settings.json:
         print(outcome.stdout.decode("utf-8", "replace"), end="")
         sys.stdout.flush()
         print(outcome.stderr, end="", file=sys.stderr)
         is_told = outcome.status in ("ok", "cpu", "wall", "output") or outcome.exit_code in (0, 1)  # 1: a traceback
         ended = "" if is_told else f", {_end(outcome.exit_code)}"
         tell(f"{outcome.status}{ended}: {outcome.cpu_seconds:.2f} s of processor time, level {sandbox.level}")
-    return 0 if outcome.status == "ok" else RUNS_FAILED
+    code = 0 if outcome.status == "ok" else RUNS_FAILED
+    return Result({**facts, "sandbox": sandbox.provenance()}, code=code)
 
 
-@verb()
-def probe(url: UrlOption = None, as_json: JsonOption = False) -> int:
+@verb(LevelsData)
+def probe(url: UrlOption = None) -> Result:
     """Try every level with hostile programs, and print which of them can be had.
 
     Exit code 2 if none can.
@@ -87,15 +107,14 @@ def probe(url: UrlOption = None, as_json: JsonOption = False) -> int:
             {"level": name, "problem": problem, **({} if problem else provenance(name, url))}
             for name, problem in problems.items()
         ]
-        if as_json:
-            print_json({"levels": facts})
-        else:
-            for fact in facts:
-                means = ", ".join(f"{key} {value}" for key, value in fact.items() if key not in ("level", "problem"))
-                print(fitted(f"{fact['level']:11} {fact['problem'] or f'can be had: {means}'}"))
+        lines = []
+        for fact in facts:
+            means = ", ".join(f"{key} {value}" for key, value in fact.items() if key not in ("level", "problem"))
+            lines.append(fitted(f"{fact['level']:11} {fact['problem'] or f'can be had: {means}'}"))
         if all(problems.values()):
+            print("\n".join(lines))
             choose(url=url)  # says what to do
-    return 0
+    return Result({"levels": facts}, "\n".join(lines))
 
 
 GROUP = VerbGroup("Run a program that nobody trusts, and try the sandbox.", {"run": run, "probe": probe})

@@ -7,34 +7,45 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typing_extensions import TypedDict
 
 from plat.characters import escaped
 from plat.cli.common import HomeOption, RunArgument, verb
+from plat.cli.result import Result
 from plat.errors import RunError, SpecError
 
 if TYPE_CHECKING:
     from plat.store.run_directory.paths import RunPaths
 
 
-@verb()
+class TrajectoryData(TypedDict):
+    """plat trajectory"""
+
+    run: str
+    step: int
+    instance: int
+    trajectory: dict[str, Any]
+    """Seed, success, and turns: each what the policy saw, what it said and its reward."""
+
+
+@verb(TrajectoryData)
 def trajectory(
     run: RunArgument,
     instance: Annotated[int, typer.Option("--instance", metavar="N", help="Which instance, from 0.")] = 0,
     step: Annotated[int | None, typer.Option("--step", metavar="N", help="After which step [the newest].")] = None,
     home: HomeOption = None,
-) -> int:
+) -> Result:
     """Print a validation instance: board, reasoning, actions.
 
     The run must have been made with `eval.trajectories`, the number of instances that it keeps.
     """
     from plat.app.home_runs import find_run, home_to_read
 
-    print_trajectory(find_run(home_to_read(home), run), instance, step)
-    return 0
+    return read_trajectory(find_run(home_to_read(home), run), instance, step)
 
 
-def print_trajectory(paths: RunPaths, number: int, step: int | None) -> None:
-    """Print the trajectory of validation instance `number` (from 0) at a step; None: the newest.
+def read_trajectory(paths: RunPaths, number: int, step: int | None) -> Result:
+    """Return the trajectory of validation instance `number` (from 0) at a step; None: the newest.
 
     Raises SpecError when the run did not keep this trajectory, and RunError when it cannot be read.
     """
@@ -57,7 +68,8 @@ def print_trajectory(paths: RunPaths, number: int, step: int | None) -> None:
         raise RunError(f"the trajectories of {run_name(paths)} cannot be read", where=str(paths.root)) from error
     if lines is None:
         raise SpecError(f"no trajectory of instance {number}", where="--instance", fix=f"from 0 to {count - 1}")
-    print("\n".join(escaped(line) for line in lines))
+    data = {"run": paths.id, "step": at, "instance": number, "trajectory": kept[at][number]}
+    return Result(data, "\n".join(escaped(line) for line in lines))
 
 
 def _lines(trajectory: dict[str, Any], title: str) -> list[str]:

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from plat.cli.common import JsonOption, VerbGroup, print_json, verb
+from typing_extensions import TypedDict
+
+from plat.cli.common import VerbGroup, verb
+from plat.cli.result import Result
 from plat.plugins.doctor import Finding
 from plat.search.run_pruner import RunPruner
 
 
-@verb()
-def guess(number: int, as_json: JsonOption = False) -> int:
+class GuessData(TypedDict):
+    """plat guess"""
+
+    guesses: int
+
+
+@verb(GuessData)
+def guess(number: int) -> Result:
     """Say how many guesses a bisection needs for numbers up to NUMBER."""
     needed = number.bit_length()
-    if as_json:
-        print_json({"guesses": needed})
-    else:
-        print(f"{needed} guesses")
-    return 0
+    return Result({"guesses": needed}, f"{needed} guesses")
 
 
 GUESSES = VerbGroup("Guesses, in two ways.", {"bisect": guess, "halve": guess})

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from plat.cli.common import print_json
+from plat.cli.result import print_result
 from plat.cli.screen.report_text import HEIGHT, plot
 
 
@@ -80,5 +80,5 @@ def test_values_that_are_no_numbers_are_left_out_of_a_plot():
 
 
 def test_json_has_null_for_what_is_no_number(capsys):
-    print_json({"curve": [1.5, float("nan")], "most": (float("inf"),), "where": Path("a")})
+    print_result({"curve": [1.5, float("nan")], "most": (float("inf"),), "where": Path("a")})
     assert json.loads(capsys.readouterr().out) == {"curve": [1.5, None], "most": [None], "where": "a"}

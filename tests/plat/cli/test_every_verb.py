@@ -14,6 +14,7 @@ import subprocess
 import sys
 import termios
 
+import jsonschema
 import pytest
 
 from plat.cli.verb_list import VERBS, plugin_verbs
@@ -66,14 +67,17 @@ COMMANDS = {
     "options": ([], False),
     "ui": (["--help"], False),
     "doctor": ([], False),
+    "wait": (["{file}", "--timeout", "1s"], False),
+    "schema": (["runs"], False),
     "completion": (["bash"], False),
     "base": (["list"], False),
     "sandbox": (["probe"], False),
     "trajectory": (["{done}"], False),
     "retrieval": (["pages", "--out", "{home}/pages-{width}.jsonl", "--count", "10"], False),
 }
+GROUPS = ("base", "sandbox", "retrieval")
 # They print what others wrote, progress line by line, a report's tables, which shorten their own cells, or a script.
-QUOTES = ("logs", "sweep", "tune", "run", "retry", "report", "completion")
+QUOTES = ("logs", "sweep", "tune", "run", "retry", "report", "completion", "schema")
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +120,28 @@ def test_a_verb_in_a_pipe(plat, made, monkeypatch, verb, width):
         assert [name for name in names if name not in out] == []
     if verb not in QUOTES:
         assert [line for line in out.splitlines() if could_be_narrower(line, width)] == []
+
+
+@pytest.mark.parametrize("verb", COMMANDS)
+def test_json_of_a_verb_is_as_its_schema_says(plat, made, monkeypatch, verb):
+    home, path, _ = made
+    monkeypatch.setenv("PLAT_HOME", str(home.root))
+    states = {run["state"]: run["id"] for run in json.loads(plat("status", path, "--json")[1])["runs"]}
+    facts = {"file": path, "search": path.with_name("a_search.yaml"), "home": home.root, "width": "json", **states}
+    arguments = [text.format(**facts) for text in COMMANDS[verb][0]]
+    words = [verb, *arguments[:1]] if verb in GROUPS else [verb]
+    schema = json.loads(plat("schema", *words)[1])
+    jsonschema.Draft202012Validator.check_schema(schema)
+    if verb == "ui":
+        arguments = ["--port", "0"]
+    code, out, _ = plat(verb, *arguments, "--json", traceback=verb == "logs")
+    lines = out.splitlines() if schema["title"].startswith("a line of") else [out]
+    for line in lines:
+        jsonschema.validate(json.loads(line), schema)
+    last = json.loads(lines[-1])
+    assert ("error" in last) == (code == 2 or verb == "judge"), last
+    if "error" in last:
+        assert last["exit_code"] == code and last["error"]["what"]
 
 
 def could_be_narrower(line: str, width: int) -> bool:

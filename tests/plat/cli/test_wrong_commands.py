@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -128,6 +129,11 @@ def files(tmp_path):
 def test_a_wrong_command_is_explained_and_nothing_is_made(plat, home, files, typed, hint, monkeypatch):
     monkeypatch.chdir(ROOT)
     code, out, err = plat(*(word.format(**files) for word in typed.split()))
+    if "--json" in typed.split():
+        error = json.loads(out)["error"]
+        assert code == 2 and not err and error["what"] and error["where"]
+        assert hint in error["fix"] and not home.exists()
+        return
     assert (code, out) == (2, ""), err
     lines = err.splitlines()
     assert lines[0].startswith("error: ") and lines[-1].startswith("  fix: ") and len(lines) <= 3

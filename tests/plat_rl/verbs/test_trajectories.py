@@ -70,4 +70,4 @@ def test_a_table_of_others_that_is_no_trajectory_is_named(home, data, monkeypatc
     tables = [Table("val_trajectories", 0, data, 0.0)]
     monkeypatch.setattr("plat.store.run_directory.history.run_history", lambda paths: ([], tables))
     with pytest.raises(RunError, match="cannot be read"):
-        trajectory.print_trajectory(RunPaths(home / "runs" / "ab" / "abcdef"), 0, None)
+        trajectory.read_trajectory(RunPaths(home / "runs" / "ab" / "abcdef"), 0, None)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import re
 import shlex
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from plat.app.messages import in_our_words, stage
 from plat.characters import without_numbers
-from plat.cli.common import PIPE_CLOSED, RUNS_FAILED, settings
+from plat.cli.common import PIPE_CLOSED, RUNS_FAILED
+from plat.cli.result import print_event, settings
 from plat.cli.screen.output import tell
 from plat.cli.screen.table import first_rows
 from plat.cli.verb_list import VERBS, load, plugin_verbs
@@ -31,14 +33,26 @@ _OPTION = re.compile(r"No such option: (-{1,2}[\w-]+)")
 _RANGE = re.compile(r" is not in the range (?:([\d.]+)<=)?x(?:(<=|>=)([\d.]+))?$")
 
 
+class UsageError(SpecError):
+    """The command line has a misspelt verb or option, or lacks an argument."""
+
+    code = "command-line"
+
+
 def explain(error: BaseException, arguments: list[str]) -> int:
-    """Print on stderr what went wrong, and return the exit code. A closed pipe or terminal gets no message."""
+    """Print on stderr what went wrong, with `--json` on stdout; return the exit code.
+
+    A closed pipe or terminal gets no message.
+    """
     if isinstance(error, PlatError):
-        return _show(error)
+        return _show(error, arguments)
     if isinstance(error, OSError):
         return _explain_os_error(error, arguments)
     if was_interrupted(error):
-        tell("interrupted; nothing recorded is lost")
+        what = "interrupted; nothing recorded is lost"
+        if _as_json({"code": "interrupted", "what": what, "where": None, "fix": None}, INTERRUPTED, arguments):
+            return INTERRUPTED
+        tell(what)
         return INTERRUPTED
     return _explain_mistake(error, arguments)
 
@@ -49,36 +63,49 @@ def _explain_os_error(error: OSError, arguments: list[str]) -> int:
     if error.errno == errno.EIO and error.filename is None:  # the terminal was closed
         return INTERRUPTED
     known = in_our_words(error)
-    return _explain_mistake(error, arguments) if known is None else _show(known)
+    return _explain_mistake(error, arguments) if known is None else _show(known, arguments)
 
 
-def _show(error: PlatError) -> int:
+def _show(error: PlatError, arguments: list[str]) -> int:
     """Print the error and return its exit code, but 3 when the home or the store failed after runs had begun."""
-    tell(error.render())
+    code = RUNS_FAILED if stage.dispatched and isinstance(error, HomeError | StoreError) else error.exit_code
+    if not _as_json(error.to_json(), code, arguments):
+        tell(error.render())
     if settings.verbose:
         traceback.print_exception(error)
-    return RUNS_FAILED if stage.dispatched and isinstance(error, HomeError | StoreError) else error.exit_code
+    return code
 
 
-def usage_error(error: Exception, arguments: list[str]) -> SpecError:
-    """Return the complaint of the command-line parser as a SpecError."""
+def _as_json(error: dict[str, Any], exit_code: int, arguments: list[str]) -> bool:
+    """Print an error as JSON where that was asked for; return whether it was. A usage error may precede `--json`."""
+    asked = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    if not (settings.json or "--json" in asked):
+        return False
+    with contextlib.suppress(OSError):  # nobody reads it any more
+        print_event("error", {"error": error, "exit_code": exit_code})
+    return True
+
+
+def usage_error(error: Exception, arguments: list[str]) -> UsageError:
+    """Return the complaint of the command-line parser."""
     message = error.format_message() if hasattr(error, "format_message") else str(error)
     context = getattr(error, "ctx", None)
     verb = f"plat {arguments[0]}" if arguments and arguments[0] in {**VERBS, **plugin_verbs()} else "plat"
     command = context.command_path if context is not None else verb
     better = _advice(message, arguments)
     fix = ("" if better is None else f"{better}; ") + f"see `{command} --help`"
-    return SpecError(_in_words(message.rstrip(".")), where=f"the command line: plat {shlex.join(arguments)}", fix=fix)
+    return UsageError(_in_words(message.rstrip(".")), where=f"the command line: plat {shlex.join(arguments)}", fix=fix)
 
 
 def _explain_mistake(error: BaseException, arguments: list[str]) -> int:
     """Report a mistake in plat in one line, with the traceback in a file (on stderr with -v)."""
     if settings.verbose:
         traceback.print_exception(error)
-        return 1
-    tell(f"error: a mistake in plat itself: {type(error).__name__}: {error}")
-    tell(f"   at: traceback in {_saved(error, arguments)}")
-    tell("  fix: give the same command again to continue; -v shows the traceback")
+    what = f"a mistake in plat itself: {type(error).__name__}: {error}"
+    where = None if settings.verbose else f"traceback in {_saved(error, arguments)}"
+    shown = PlatError(what, where=where, fix="give the same command again to continue; -v shows the traceback")
+    if not _as_json({**shown.to_json(), "code": "internal"}, 1, arguments) and not settings.verbose:
+        tell(shown.render())
     return 1
 
 

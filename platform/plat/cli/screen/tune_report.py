@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from plat.app import report_making
 from plat.app.checking import warn_of_machine
 from plat.app.importing import load_results, unless_archived
 from plat.cli.common import shown
+from plat.cli.result import Result
 from plat.cli.screen import report_text
 from plat.cli.screen.table import table
 from plat.store.disk.durable import replace_report
@@ -120,12 +121,29 @@ def _mean(values: Sequence[float]) -> str:
     return f"{sum(values) / len(values):.4g}" if values else "—"
 
 
-def plan_searches(arguments: Sequence[str] | None, home: Home) -> int:
-    """Print plan and progress of the searches that `arguments` name; return 0. Raises what `load_searches` raises."""
+def plan_searches(arguments: Sequence[str] | None, home: Home) -> Result:
+    """Return plan and progress of the searches that `arguments` name. Raises what `load_searches` raises."""
     from plat.app.searching import load_searches
 
     searches = load_searches(arguments)
     warn_of_machine(searches[0].corner_runs(), home)
-    print("\n\n".join(render_plan(home, search) for search in searches))
-    print(f"home: {shown(home.root)}")
-    return 0
+    plans = [render_plan(home, search) for search in searches]
+    data = [
+        {"name": one.name, "trials": one.trials, "seeds": list(one.seeds), "confirm": list(one.confirm), "text": plan}
+        for one, plan in zip(searches, plans, strict=True)
+    ]
+    text = "\n\n".join(plans) + f"\nhome: {shown(home.root)}"
+    return Result({"home": str(home.root), "searches": data}, text)
+
+
+def search_data(home: Home, summary: Summary) -> dict[str, Any]:
+    """Return a search that ended, as `SearchEnd`."""
+    return {
+        "name": summary.search.name,
+        "counts": summary.counts(),
+        "iterations": summary.iterations,
+        "all_tie": summary.all_tie,
+        "winners": [asdict(winner) for winner in summary.winners],
+        "left_out": summary.left_out,
+        "report": str(home.reports / summary.search.name / "report.html"),
+    }

@@ -12,6 +12,8 @@ from plat.app.home_runs import home_to_read
 from plat.app.loading import load_experiments
 from plat.app.run_facts import RunFacts
 from plat.cli.common import HomeOption, Targets, WhereOption, verb
+from plat.cli.result import Result
+from plat.cli.schemas.runs import CancelData
 from plat.errors import SpecError
 from plat.store.coordination.live_sweeps import ask_not_to_start
 from plat.store.home import Home
@@ -21,13 +23,13 @@ if TYPE_CHECKING:
     from plat.spec.expansion.experiment import Experiment
 
 
-@verb(reads_trainers=True)
+@verb(CancelData, reads_trainers=True)
 def cancel(
     arguments: Targets = None,
     where: WhereOption = None,
     prune: Annotated[bool, typer.Option("--prune", help="Runs that a named file no longer contains.")] = False,
     home: HomeOption = None,
-) -> int:
+) -> Result:
     """Stop runs after a checkpoint.
 
     Their outcome is "cancelled"; the next `plat sweep` that includes them resumes them. A search that goes on in Ray
@@ -44,24 +46,22 @@ def cancel(
         runs = _no_longer_wanted(place, arguments)
     else:
         runs, experiments = choose_runs(place, arguments, where, "cancel")
-    for experiment in experiments if not where else ():
-        if end_search(place, experiment.name):
-            print(f"asked the search to end: {experiment.name}")
+    searches = [one.name for one in (experiments if not where else ()) if end_search(place, one.name)]
+    lines = [f"asked the search to end: {name}" for name in searches]
     asked = [facts for facts in runs if facts.entry.state.state in STOPPABLE]
     cancel_runs(place, [facts.entry.id for facts in asked])
-    for facts in asked:
-        print(f"asked to stop: {facts.entry.name}")
+    lines += [f"asked to stop: {facts.entry.name}" for facts in asked]
     others = {
         facts.entry.id: facts.entry.name
         for facts in runs
         if facts.entry.state.state not in (*STOPPABLE, RunStatus.DONE)
     }
     waiting = ask_not_to_start(place, others)
-    for run_id in waiting:
-        print(f"asked a sweep not to start the run {others[run_id]}")
+    lines += [f"asked a sweep not to start the run {others[run_id]}" for run_id in waiting]
     if not asked and not waiting:
-        print("none of these runs is active" if runs else "there is no such run")
-    return 0
+        lines.append("none of these runs is active" if runs else "there is no such run")
+    data = {"asked": [facts.entry.id for facts in asked], "not_to_start": list(waiting), "searches": searches}
+    return Result(data, "\n".join(lines))
 
 
 def _no_longer_wanted(home: Home, arguments: Targets) -> list[RunFacts]:

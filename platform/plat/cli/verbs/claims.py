@@ -12,11 +12,11 @@ from plat.cli.common import (
     Arguments,
     CodeOfRunsOption,
     HomeOption,
-    JsonOption,
     StoreOption,
-    print_json,
     verb,
 )
+from plat.cli.result import Result
+from plat.cli.schemas.results import ClaimsData
 from plat.cli.screen.verdict_list import FOLDER, as_list, files_with_claims, in_full, is_folder
 from plat.cli.screen.verdict_list import as_json as verdicts_as_json
 from plat.planning.changed_code import changed_code, made_before
@@ -25,14 +25,13 @@ from plat.store.home import Home
 WITHOUT_FOLDER = "without one, `plat claims` judges every file below `experiments/`, and there is no such folder here"
 
 
-@verb(reads_trainers=True)
+@verb(ClaimsData, reads_trainers=True)
 def claims(
     arguments: Arguments = None,
     home: HomeOption = None,
     store: StoreOption = None,
-    as_json: JsonOption = False,
     code_of_runs: CodeOfRunsOption = False,
-) -> int:
+) -> Result:
     """Print the verdict on each claim.
 
     Without a file, judges every file below `experiments/` (or below a named folder), under the sentences of a paper
@@ -65,12 +64,11 @@ def claims(
             checked.append(done[0])
             exit_code = exit_code if done[1] else RUNS_FAILED
     lines = verdict_lines(checked)
-    if as_json:
-        print_json({"claims": verdicts_as_json(lines, claimed)})
-    elif not lines:
-        print("" if tolerant.failed else "these files claim nothing\n", end="")
-    elif tolerant.several:
-        print(as_list(lines, [] if files else claimed))
-    else:
-        print(in_full(checked[0]))
-    return RUNS_FAILED if tolerant.failed else exit_code
+    data = {"claims": verdicts_as_json(lines, claimed)}
+
+    def text() -> str:
+        if not lines:
+            return "" if tolerant.failed else "these files claim nothing"
+        return as_list(lines, [] if files else claimed) if tolerant.several else in_full(checked[0])
+
+    return Result(data, text, RUNS_FAILED if tolerant.failed else exit_code)

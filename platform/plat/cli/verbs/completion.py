@@ -7,18 +7,20 @@ from typing import Annotated
 import typer
 
 from plat.cli.common import verb
+from plat.cli.result import Result
+from plat.cli.schemas.others import CompletionData
 from plat.errors import SpecError
 from plat.suggest import suggest
 
 SHELLS = ("bash", "zsh", "fish")
 
 
-@verb()
+@verb(CompletionData)
 def completion(
     shell: Annotated[
         str, typer.Argument(metavar="bash|zsh|fish", help="Your shell.", autocompletion=lambda: [*SHELLS])
     ],
-) -> int:
+) -> Result:
     """Print a script with which a shell completes commands.
 
     Add a line to the shell's start file. ~/.bashrc: eval "$(plat completion bash)"; ~/.zshrc, below compinit: eval
@@ -30,5 +32,5 @@ def completion(
 
     if shell not in SHELLS:
         raise SpecError(f"no completion for {shell!r}", where="the command line", fix=suggest(shell, SHELLS, "shells"))
-    print(get_completion_script(prog_name="plat", complete_var=COMPLETES, shell=shell))
-    return 0
+    script = get_completion_script(prog_name="plat", complete_var=COMPLETES, shell=shell)
+    return Result({"shell": shell, "script": script}, script)

@@ -12,7 +12,9 @@ from plat.app.chosen_runs import choose_runs
 from plat.app.entries import entry_in
 from plat.app.home_runs import home_to_read
 from plat.app.run_facts import RunFacts
-from plat.cli.common import HomeOption, JsonOption, Targets, WhereOption, print_json, verb
+from plat.cli.common import HomeOption, Targets, WhereOption, verb
+from plat.cli.result import Result
+from plat.cli.schemas.runs import DiffData
 from plat.cli.screen.report_text import LETTERS, Curve, plot
 from plat.cli.screen.table import table, terminal_width
 from plat.errors import SpecError
@@ -26,7 +28,7 @@ Panels = Mapping[str, Mapping[str, Curve]]  # metric -> run -> its curve
 PIPE_WIDTH = 100  # columns of a plot in a pipe without a width
 
 
-@verb(reads_trainers=True)
+@verb(DiffData, reads_trainers=True)
 def diff(
     arguments: Targets = None,
     where: WhereOption = None,
@@ -37,8 +39,7 @@ def diff(
         Path | None, typer.Option("--out", metavar="FILE", help="Also draw the curves into a .png, .svg or .pdf file.")
     ] = None,
     home: HomeOption = None,
-    as_json: JsonOption = False,
-) -> int:
+) -> Result:
     """Compare runs: their options, results and curves.
 
     Takes two runs or more, or those of experiment files. For example: plat diff 1a2b3c4d 5e6f7a8b --metric accuracy
@@ -57,13 +58,10 @@ def diff(
         if not panels:
             raise SpecError("the runs have no curve to draw", where=str(out), fix="name a metric with --metric")
         write(out, draw_runs(panels, kind))
-    if as_json:
-        print_json({"runs": [run.as_json() for run in facts], "differences": differing, "curves": panels})
-        return 0
-    _print(facts, differing, panels)
-    if out is not None:
-        print(f"curves: {out}")
-    return 0
+    data = {"runs": [run.as_json() for run in facts], "differences": differing, "curves": panels}
+    drawn = [f"curves: {out}"] if out else []
+    text = lambda: "\n".join([*_lines(facts, differing, panels), *drawn])  # noqa: E731
+    return Result({**data, "picture": str(out) if out else None}, text)
 
 
 def differences(runs: Sequence[RunPaths]) -> dict[str, list[Any]]:
@@ -114,17 +112,18 @@ def _metrics(asked: Sequence[str] | None, runs: Sequence[RunFacts]) -> list[str]
     return list(dict.fromkeys(asked or (key for key in usual if key in known)))
 
 
-def _print(runs: Sequence[RunFacts], differing: dict[str, list[Any]], panels: Panels) -> None:
+def _lines(runs: Sequence[RunFacts], differing: dict[str, list[Any]], panels: Panels) -> list[str]:
     rows = [[f"{letter}  {run.entry.name}", *map(run.text, FACTS)] for letter, run in zip(LETTERS, runs, strict=False)]
-    print(table(["   run", *FACTS], rows, drop_empty=True))
     verb = "differs" if len(differing) == 1 else "differ"
-    print(f"\n{counted(len(differing), 'value')} {verb}:" if differing else "\nno value differs")
+    lines = [table(["   run", *FACTS], rows, drop_empty=True)]
+    lines.append(f"\n{counted(len(differing), 'value')} {verb}:" if differing else "\nno value differs")
     if differing:
         rows = [[key, *map(_short, values)] for key, values in differing.items()]
-        print(table(["key", *LETTERS[: len(runs)]], rows))
+        lines.append(table(["key", *LETTERS[: len(runs)]], rows))
     for key, curves in panels.items():
         drawn = plot(key, curves, terminal_width() or PIPE_WIDTH)
-        print(f"\n{drawn}" if drawn else f"\n{key}: no finite value")
+        lines.append(f"\n{drawn}" if drawn else f"\n{key}: no finite value")
+    return lines
 
 
 def _short(value: Any) -> Any:

@@ -13,7 +13,9 @@ from typing import Annotated
 import typer
 
 from plat.app.checking import check_kept_files, check_results
-from plat.cli.common import HomeOption, JsonOption, StoreOption, print_json, verb
+from plat.cli.common import HomeOption, StoreOption, verb
+from plat.cli.result import Result
+from plat.cli.schemas.others import DoctorData
 from plat.cli.screen.table import fitted
 from plat.errors import PlatError
 from plat.plugins.doctor import Finding
@@ -27,14 +29,13 @@ CHECKS = "plat.doctor"  # the group of entry points
 NEEDED_GB = 1.0  # a table of small runs with its store takes a fraction of this
 
 
-@verb()
+@verb(DoctorData)
 def doctor(
     deep: Annotated[bool, typer.Option("--deep", help="Also compare the store and artifacts with the runs.")] = False,
     fix: Annotated[bool, typer.Option("--fix", help="As --deep, and repair a SQLite store; keeps a copy.")] = False,
     home: HomeOption = None,
     store: StoreOption = None,
-    as_json: JsonOption = False,
-) -> int:
+) -> Result:
     """Check what works on this machine.
 
     Python, packages, plug-ins and what they check, cores, home, disk and store. Exit code 2 when something is broken.
@@ -56,14 +57,13 @@ def doctor(
         results += [("results", finding) for finding in check_results(place, uri, fix)]
         results += [("artifacts", finding) for finding in check_kept_files(place)]
     findings += [("store", check_store(place, uri)), *results]
-    if as_json:
-        print_json({"checks": [{"name": name, **finding._asdict()} for name, finding in findings]})
-    else:
-        for name, finding in findings:
-            print(fitted(f"{finding.level:8} {name:9} {finding.says}"))
-            if finding.fix:
-                print(fitted(f"{'':18} fix: {finding.fix}"))
-    return 2 if any(finding.level == "error" for _, finding in findings) else 0
+    lines = []
+    for name, finding in findings:
+        lines.append(fitted(f"{finding.level:8} {name:9} {finding.says}"))
+        lines += [fitted(f"{'':18} fix: {finding.fix}")] if finding.fix else []
+    data = {"checks": [{"name": name, **finding._asdict()} for name, finding in findings]}
+    code = 2 if any(finding.level == "error" for _, finding in findings) else 0
+    return Result(data, "\n".join(lines), code)
 
 
 def check_python() -> Finding:

@@ -12,8 +12,10 @@ from typing import Annotated, Any
 import typer
 
 from plat.app.home_runs import find_run, home_to_read
-from plat.cli.common import HomeOption, JsonOption, print_json, verb
+from plat.cli.common import HomeOption, verb
 from plat.cli.completion import keys, runs
+from plat.cli.result import Result
+from plat.cli.schemas.runs import EvalData
 from plat.cli.screen.output import tell
 from plat.errors import CheckpointError, PluginError, SpecError
 from plat.store.home import Home
@@ -40,14 +42,13 @@ Overrides = Annotated[
 ]
 
 
-@verb(reads_trainers=True)
+@verb(EvalData, reads_trainers=True)
 def evaluate(
     target: Target,
     overrides: Overrides = None,
     last: Annotated[bool, typer.Option("--last", help="The newest checkpoint, not the one at the peak.")] = False,
     home: HomeOption = None,
-    as_json: JsonOption = False,
-) -> int:
+) -> Result:
     """Evaluate a checkpoint on fixed instances.
 
     For a run, the checkpoint at its peak is taken, unless --last is given.
@@ -69,14 +70,12 @@ def evaluate(
         tell(f"evaluating {name} at {checkpoint.name} with the trainer {trainer.name}")
     with _what_is_said_kept_back(trainer.name):
         measured = checked_call(trainer, "evaluate")(typed, state, Home.find(home).cache, options)
-    if as_json:
-        print_json({"run": run.id, "name": name, "checkpoint": str(checkpoint), "result": measured})
-        return 0
-    print(f"{name} at {checkpoint.name}")
+    lines = [f"{name} at {checkpoint.name}"]
     for key, value in measured.items():
         if not isinstance(value, dict | list):  # per-instance results: in --json only
-            print(f"  {key:32} {value:.4f}" if isinstance(value, float) else f"  {key:32} {value}")
-    return 0
+            lines.append(f"  {key:32} {value:.4f}" if isinstance(value, float) else f"  {key:32} {value}")
+    data = {"run": run.id, "name": name, "checkpoint": str(checkpoint), "result": measured}
+    return Result(data, "\n".join(lines))
 
 
 @contextmanager

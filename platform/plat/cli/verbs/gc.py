@@ -7,7 +7,9 @@ from typing import Annotated
 import typer
 
 from plat.app.home_runs import home_to_read
-from plat.cli.common import HomeOption, JsonOption, StoreOption, print_json, verb
+from plat.cli.common import HomeOption, StoreOption, verb
+from plat.cli.result import Result
+from plat.cli.schemas.others import GcData
 from plat.cli.screen.output import tell
 from plat.cli.screen.table import table
 from plat.errors import StoreError
@@ -15,7 +17,7 @@ from plat.store.home import Home
 from plat.units import counted, size
 
 
-@verb()
+@verb(GcData)
 def gc(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be deleted.")] = False,
     caches: Annotated[
@@ -23,8 +25,7 @@ def gc(
     ] = False,
     home: HomeOption = None,
     store: StoreOption = None,
-    as_json: JsonOption = False,
-) -> int:
+) -> Result:
     """Delete files that a home no longer needs.
 
     Half-written files of killed processes; checkpoints of done runs, except the newest and the peak; artifacts of their
@@ -36,19 +37,16 @@ def gc(
     items = garbage(place, caches=caches)
     freed = 0 if dry_run else remove_garbage(items)
     _name_twins(place, store)
-    if as_json:
-        listed = [{"kind": item.kind, "path": str(item.path), "bytes": item.size} for item in items]
-        print_json({"home": str(place.root), "items": listed, "freed": freed})
-        return 0
+    listed = [{"kind": item.kind, "path": str(item.path), "bytes": item.size} for item in items]
     sizes: dict[str, list[int]] = {}
     for item in items:
         sizes.setdefault(item.kind, []).append(item.size)
     rows = [[kind, len(of_kind), size(sum(of_kind))] for kind, of_kind in sizes.items()]
-    print(table(["what", "number", "room"], rows) if rows else "there is nothing to remove")
+    text = table(["what", "number", "room"], rows) if rows else "there is nothing to remove"
     if rows:
         total = size(sum(item.size for item in items))
-        print(f"{total} would be freed" if dry_run else f"{size(freed)} freed")
-    return 0
+        text += f"\n{total} would be freed" if dry_run else f"\n{size(freed)} freed"
+    return Result({"home": str(place.root), "items": listed, "freed": freed}, text)
 
 
 def _name_twins(home: Home, store: str | None) -> None:

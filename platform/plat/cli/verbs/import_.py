@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,6 +16,8 @@ from plat.app.loading import load_experiments
 from plat.app.messages import followed, stage
 from plat.app.recorded.metric_choice import Choice
 from plat.cli.common import HomeOption, StoreOption, shown, verb
+from plat.cli.result import Result, made
+from plat.cli.schemas.others import ImportData
 from plat.errors import SpecError
 from plat.store.home import Home
 from plat.units import counted
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
     from plat.store.bundle.bundle_importer import BundleReport
 
 
-@verb()
+@verb(ImportData, lines=True)
 def import_(
     sources: Annotated[
         list[str],
@@ -43,7 +46,7 @@ def import_(
     no_sweep: Annotated[bool, typer.Option("--no-sweep", help="Only write the file.")] = False,
     home: HomeOption = None,
     store: StoreOption = None,
-) -> int:
+) -> Result:
     """Import the runs of bundles, or of CSV, TensorBoard, MLflow or W&B.
 
     Runs of bundles count as done. Bundles are imported one after the other, when all of them can be read. A bundle with
@@ -63,11 +66,11 @@ def import_(
     if out is None:
         fix = f"plat import {shlex.join(sources)} --out runs.yaml"
         raise SpecError("no experiment file is named", where="--out", fix=fix)
-    code = _import_recorded(sources[0], sources[1:], out, choice, force, None if no_sweep else (home, store))
+    result = _import_recorded(sources[0], sources[1:], out, choice, force, None if no_sweep else (home, store))
     if mirror and not no_sweep:
         place = Home.find(home)
         import_all(place, place.store_uri(store), load_experiments([str(out)], home=home), mirror=True)
-    return code
+    return result
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -81,40 +84,48 @@ def _import_recorded(
     choice: Choice,
     force: bool,
     sweep_in: tuple[str | None, str | None] | None,
-) -> int:
+) -> Result:
     """Import runs of other tools, and sweep the experiment file. `sweep_in`: home and store; None: do not sweep."""
     from plat.app.recorded.sources import import_runs
-    from plat.cli.verbs.sweep import sweep
+    from plat.app.sweeping import chosen_place
+    from plat.cli.verbs.sweep import How, swept
 
     selection = import_runs(kind, sources, out, choice, force=force)
     axes = ", ".join([*selection.axes, "seed"])
     print(f"{shown(out)}: {counted(len(selection.runs), 'run')} of {kind}, axes: {axes}")
     for note in selection.notes:
         print(f"note: {note}")
+    data = {"file": str(out), "runs": len(selection.runs), "axes": [*selection.axes, "seed"], "notes": selection.notes}
+    data |= {"present": 0, "report": shlex.join(["plat", "report", str(out)]), "sweep": None}
     if sweep_in is None:
-        print(f"next: plat sweep {shlex.quote(shown(out))}")
         stage.concluded = True
-        return 0
-    return sweep([str(out)], home=sweep_in[0], store=sweep_in[1])
+        return Result(data, f"next: plat sweep {shlex.quote(shown(out))}")
+    done = swept([str(out)], chosen_place([str(out)], "local", None), How(), *sweep_in)
+    return replace(done, data=lambda: {**data, "sweep": made(done.data)})
 
 
-def _import_bundles(bundles: list[Path], home: str | None, store: str | None, mirror: bool) -> int:
+def _import_bundles(bundles: list[Path], home: str | None, store: str | None, mirror: bool) -> Result:
     from plat.store.bundle.bundle_importer import import_bundle
     from plat.store.bundle.reading import read_bundle
 
     place = Home.find(home)
     for bundle in bundles if len(bundles) > 1 else []:
         read_bundle(bundle.absolute())
+    data: dict[str, Any] = {"file": None, "runs": 0, "axes": [], "notes": [], "present": 0, "report": "", "sweep": None}
     for bundle in bundles:
         of = f" of {bundle}" if len(bundles) > 1 else ""
         report = import_bundle(place, place.store_uri(store), bundle.absolute(), followed, curves=mirror)
         print(f"{counted(len(report.new), 'run')}{of} imported into {place.root}, {report.present} were there already")
+        data["runs"] += len(report.new)
+        data["present"] += report.present
         if command := _report_command(report, bundle, place, store):
+            data["report"] = command
             print(f"report of them all: {command}")
         for line in report.stored.warnings():
             print(f"warning: {line}", file=sys.stderr)
+            data["notes"].append(line)
     stage.concluded = True
-    return 0
+    return Result(data)
 
 
 def _report_command(report: BundleReport, bundle: Path, home: Home, store: str | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,8 @@ import typer
 
 from plat.app.first_file.making import FirstFile, make_first_file
 from plat.cli.common import shown, verb
+from plat.cli.result import Result
+from plat.cli.schemas.others import InitData
 from plat.cli.screen.table import fitted
 from plat.trainer.script.trial import Trial
 from plat.units import counted
@@ -21,7 +24,7 @@ HOW_TO_LOG = (
 )
 
 
-@verb()
+@verb(InitData)
 def init(
     script: Annotated[str, typer.Argument(metavar="SCRIPT", help="A Python script or a program, e.g. train.py.")],
     words: Annotated[
@@ -41,15 +44,24 @@ def init(
         float, typer.Option("--seconds", min=1, metavar="S", help="How long --try runs the script.")
     ] = 20.0,
     plain: Annotated[bool, typer.Option("--plain", help="Execute nothing, and write a file without flags.")] = False,
-) -> int:
+) -> Result:
     """Write an experiment file for a script.
 
     Executes `python train.py --help` to find the script's flags (`--cfg job` for Hydra), and nothing else without
     --try. Words after the script stay in the command: `plat init train.py -- fit --lr 0.1`.
     """
     made = make_first_file(script, out, plain, python, seconds if tries else 0.0, words or ())
-    print(fitted("\n".join(_lines(made))))
-    return 0
+    data = {
+        "file": str(made.path),
+        "executed": made.executed,
+        "failure": made.failure,
+        "used": [one.placeholder for one in made.used],
+        "left": [flag.name for flag in made.left],
+        "to_fill_in": [one.placeholder for one in made.used if one.must_be_filled_in],
+        "trial": made.trial and asdict(made.trial),
+        "next": [f"plat plan {shlex.quote(shown(made.path))}", f"plat sweep {shlex.quote(shown(made.path))}"],
+    }
+    return Result(data, fitted("\n".join(_lines(made))))
 
 
 def _lines(made: FirstFile) -> list[str]:

@@ -15,20 +15,19 @@ from plat.cli.common import (
     RUNS_FAILED,
     HomeOption,
     JobsOption,
-    JsonOption,
     OnOption,
     QuietOption,
     StoreOption,
-    print_json,
-    settings,
     verb,
 )
-from plat.cli.screen.output import tell
+from plat.cli.result import Result, settings
+from plat.cli.schemas.results import JudgeData
+from plat.errors import RunError
 from plat.store.home import Home
 from plat.units import seconds_of
 
 
-@verb()
+@verb(JudgeData)
 def judge(
     command: Annotated[str, typer.Argument(metavar="COMMAND", help="The new version: 'python train.py --lr 0.1'.")],
     metric: Annotated[str, typer.Option("--metric", metavar="NAME", help="The metric; its last value counts.")],
@@ -59,21 +58,19 @@ def judge(
     home: HomeOption = None,
     store: StoreOption = None,
     quiet: QuietOption = False,
-    as_json: JsonOption = False,
-) -> int:
+) -> Result:
     """Judge two versions of a command.
 
     Executes pairs of runs with equal seeds, as many as the verdict needs: both versions, from 8 pairs on. Exit codes: 0
     better, 10 worse, 11 no difference of that size, 12 undecided, 13 the new version fails, 3 a run failed otherwise.
     """
-    from plat.dispatch.progress import Progress, choose
+    from plat.cli.screen.json_lines import progress_of_verb
 
     place = Home.find(home).checked()
     design = Design(metric, lower, margin, most, reads, gpus).checked()
     limit = seconds_of(budget, "--budget") if budget is not None else None
     new, old = (with_seed(one) for one in find_versions(command, against, place, link=link))
     asked = Sweep(place, place.store_uri(store), chosen_place([], on, True), jobs)
-    is_silent = quiet or as_json
     try:
         found = judged(
             asked,
@@ -82,13 +79,10 @@ def judge(
             new,
             limit,
             study,
-            progress=lambda: Progress() if is_silent else choose(each=settings.verbose),
+            progress=lambda: progress_of_verb(quiet=quiet or settings.json, each=settings.verbose),
         )
     except RunsFailed as failure:
-        tell(f"error: nothing can be judged: {failure}")
-        return RUNS_FAILED
-    if as_json:
-        print_json(found.to_json())
-    else:
-        print(found.line)
-    return found.code
+        error = RunError(f"nothing can be judged: {failure}")
+        error.exit_code = RUNS_FAILED
+        raise error from failure
+    return Result(found.to_json(), found.line, found.code)

@@ -6,13 +6,15 @@ import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from plat.app.home_runs import find_run, home_to_read, run_name
 from plat.characters import as_lines
 from plat.cli.common import HomeOption, RunArgument, on_terminal, verb
+from plat.cli.result import Result, settings
+from plat.cli.schemas.runs import LogsData
 from plat.errors import SpecError
 from plat.plain_files import open_regular
 from plat.store.run_directory.paths import AttemptPaths, RunPaths
@@ -22,20 +24,44 @@ from plat.trainer.finding import shown_metrics
 from plat.units import percent
 
 
-@verb()
+@verb(LogsData)
 def logs(
     run: RunArgument,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Print new output until the attempt ends.")] = False,
     attempt: Annotated[int | None, typer.Option("--attempt", metavar="N", help="The attempt [the newest].")] = None,
     home: HomeOption = None,
-) -> int:
+) -> Result:
     """Print the log of a run.
 
     If the log is empty, as for most healthy runs, prints the evaluations so far and the path of the log. Colours are
     kept only on a terminal without NO_COLOR.
     """
+    if follow and settings.json:
+        what = "--follow prints what a run says until it ends, which is no JSON"
+        raise SpecError(what, where="--follow --json", fix="`plat wait RUN`, then `plat logs RUN --json`")
     paths = find_run(home_to_read(home), run)
     chosen = _attempt(paths, attempt)
+    if settings.json:
+        return Result(_data(paths, chosen))
+    _print(paths, chosen, follow)
+    return Result({})
+
+
+def _data(paths: RunPaths, attempt: AttemptPaths) -> dict[str, Any]:
+    events = read_events(attempt.events, 0)[0]
+    measured = [{"step": event.step, "metrics": event.metrics} for event in events if event.metrics]
+    text = as_lines(_read_on(attempt.log, 0, whole_lines=False)[0], colours=False) if attempt.log.exists() else ""
+    return {
+        "id": paths.id,
+        "attempt": attempt.number,
+        "path": str(attempt.log),
+        "text": text,
+        "evaluations": measured,
+    }
+
+
+def _print(paths: RunPaths, chosen: AttemptPaths, follow: bool) -> None:
+    """Print the log, and the evaluations if it is empty; with `follow`, until the attempt ends."""
     meta = load_meta(paths) or {}
     headline, further = headline_of(meta), shown_metrics(meta.get("trainer"))
     colours = on_terminal() and not os.environ.get("NO_COLOR")
@@ -55,7 +81,7 @@ def logs(
         if ended or not follow:
             if shown == 1:
                 print(f"  no evaluation yet; `plat why {paths.id[:8]}` shows the state of the run")
-            return 0
+            return
         time.sleep(0.5)
 
 

@@ -12,8 +12,10 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from plat.cli.common import JsonOption, print_json, verb
+from plat.cli.common import verb
 from plat.cli.completion import keys
+from plat.cli.result import Result
+from plat.cli.schemas.others import OptionsData
 from plat.cli.screen.table import fitted, table
 from plat.errors import SpecError
 from plat.plugins.loading import load_choice, load_plugin, published
@@ -78,14 +80,13 @@ class Option:
         return (self.key, "" if long else default, meaning)
 
 
-@verb(reads_trainers=True)
+@verb(OptionsData, reads_trainers=True)
 def options(
     key: Annotated[
         str | None, typer.Argument(metavar="[KEY]", help="An option, a group, or a name.", autocompletion=keys)
     ] = None,
     trainer: Annotated[str | None, typer.Option("--trainer", metavar="NAME", help="Whose options are shown.")] = None,
-    as_json: JsonOption = False,
-) -> int:
+) -> Result:
     """Explain options of runs, builders of reports and checks.
 
     For example: plat options filter, plat options filter.rule, plat options peak_success_table
@@ -96,18 +97,13 @@ def options(
     trainer = trainer or default_trainer() or "script"
     known = [*_options_of(find_trainer(trainer, Path())), *_functions()]
     chosen = known if key is None else _named(key, known)
-    if as_json:
-        print_json({"options": [dataclasses.asdict(option) for option in chosen]})
-        return 0
+    data = {"options": [dataclasses.asdict(option) for option in chosen]}
     if len(chosen) == 1:
-        print(_in_full(chosen[0]))
-        return 0
-    if key is None and chosen_by_us and trainer != "script":
-        print(f"Options of a script: plat options --trainer script. Of the trainer `{trainer}`:\n")
-    print(table(COLUMNS, [option.cells() for option in chosen]))
-    if key is None:
-        print("\n`plat options KEY` explains one of them, or all that begin with KEY.")
-    return 0
+        return Result(data, lambda: _in_full(chosen[0]))
+    is_ours = key is None and chosen_by_us and trainer != "script"
+    head = f"Options of a script: plat options --trainer script. Of the trainer `{trainer}`:\n\n" if is_ours else ""
+    tail = "" if key else "\n\n`plat options KEY` explains one of them, or all that begin with KEY."
+    return Result(data, lambda: head + table(COLUMNS, [option.cells() for option in chosen]) + tail)
 
 
 def _named(key: str, known: list[Option]) -> list[Option]:

@@ -22,6 +22,9 @@ from plat.cli.common import (
     shown,
     verb,
 )
+from plat.cli.result import Result, settings
+from plat.cli.schemas.results import ReportsData
+from plat.cli.screen.json_lines import report_data
 from plat.cli.screen.report_text import printed
 from plat.store.home import Home
 
@@ -32,7 +35,7 @@ OutOption = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Fo
 NoRecordOption = Annotated[bool, typer.Option("--no-record", help="Write nothing into MLflow.")]
 
 
-@verb(reads_trainers=True)
+@verb(ReportsData, reads_trainers=True)
 def report(
     arguments: Arguments = None,
     out: OutOption = None,
@@ -41,7 +44,7 @@ def report(
     home: HomeOption = None,
     store: StoreOption = None,
     quiet: QuietOption = False,
-) -> int:
+) -> Result:
     """Build tables, figures and one HTML page.
 
     Reads the store, which is first brought up to date, and records the findings there. Several files share one page,
@@ -54,16 +57,19 @@ def report(
     experiments = tolerant.load(files, overrides, home, WITHOUT_FILE)
     experiments = with_code_of_runs(experiments, place) if code_of_runs else experiments
     exit_code = 0 if no_record else catch_up(place, uri, experiments)
-    built = []
+    built, reports, page = [], [], None
     for experiment in experiments:
         folder = out / experiment.report_name if out and tolerant.several else out
         made = tolerant.call(partial(make_report, record=not no_record), place, uri, experiment, folder)
         if made is not None:
-            print(printed(made, quiet), end="")
+            if not settings.json:
+                print(printed(made, quiet), end="")
             made.built.release()
+            reports.append(report_data(made))
             built.append(made.built)
             exit_code = exit_code if made.whole and not made.is_outdated else RUNS_FAILED
     if tolerant.several and built:
-        if (page := write_joint(place, built, tolerant.failed, arguments or (), out)) is not None and not quiet:
-            print(f"all of them on one page: {shown(page)}")
-    return RUNS_FAILED if tolerant.failed else exit_code
+        page = write_joint(place, built, tolerant.failed, arguments or (), out)
+    data = {"reports": reports, "joint_page": str(page) if page else None}
+    text = f"all of them on one page: {shown(page)}" if page and not quiet else ""
+    return Result(data, text, RUNS_FAILED if tolerant.failed else exit_code)

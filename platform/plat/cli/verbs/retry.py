@@ -23,6 +23,8 @@ from plat.cli.common import (
     WhereOption,
     verb,
 )
+from plat.cli.result import Result
+from plat.cli.schemas.results import SweepData
 from plat.cli.screen.failure_words import conclude
 from plat.store.home import Home
 from plat.store.run_directory.paths import RunPaths
@@ -33,7 +35,7 @@ from plat.words.outcomes import PRUNED, is_failure
 from plat.words.states import RunStatus
 
 
-@verb(reads_trainers=True)
+@verb(SweepData, reads_trainers=True, lines=True)
 def retry(
     arguments: Targets = None,
     where: WhereOption = None,
@@ -43,13 +45,15 @@ def retry(
     wait: WaitOption = None,
     home: HomeOption = None,
     store: StoreOption = None,
-) -> int:
+) -> Result:
     """Run failed runs again.
 
     Takes the named runs, those of the named files, or all of this home; with --on, a scheduler executes them. A failed
     trial of a search stays failed, however its runs end. For example: plat retry mine.yaml --where lr=0.1
     --on slurm cluster=mine
     """
+    from plat.cli.screen.json_lines import ends_data, progress_of_verb
+    from plat.dispatch.sweep_ends import SweepReport
     from plat.planning.check import check_machine
 
     target = chosen_place(arguments, on, wait)
@@ -75,15 +79,15 @@ def retry(
         number = len(stopped)
         which = "it" if number == 1 else "them"
         fix = f"; {counted(number, 'run')} {are(number)} interrupted: {commands} resumes {which}" if stopped else ""
-        print(f"no failed run to try again{fix}")
-        return 0
+        return Result(ends_data(SweepReport()), f"no failed run to try again{fix}")
     for trainer in {run.trainer for run in chosen} if not experiments else ():
         find_trainer(trainer, Path())  # no file says where its module is: it may be in the current folder
     if target.is_here:
         check_machine(chosen, place)
-    report = run_missing(Sweep(place, uri, target, jobs, steal), chosen, experiments, retry=True)
+    asked_for = Sweep(place, uri, target, jobs, steal)
+    report = run_missing(asked_for, chosen, experiments, retry=True, progress=progress_of_verb())
     of_searches = experiments and all(experiment.is_search for experiment in experiments)
-    return conclude(report, "retry" if of_searches else "sweep")
+    return Result(ends_data(report), code=conclude(report, "retry" if of_searches else "sweep"))
 
 
 def _has_failed(run: RunPaths) -> bool:

@@ -14,6 +14,8 @@ from plat.app.freshness import forget
 from plat.app.home_runs import home_to_read
 from plat.app.run_facts import RunFacts
 from plat.cli.common import HomeOption, StoreOption, Targets, WhereOption, verb
+from plat.cli.result import Result
+from plat.cli.schemas.runs import RmData
 from plat.cli.screen.table import first_rows
 from plat.errors import SpecError
 from plat.store.run_directory import lease
@@ -28,7 +30,7 @@ ForceOption = Annotated[bool, typer.Option("--force", help="Also take runs that 
 SHOWN = 10  # runs listed in the question
 
 
-@verb(reads_trainers=True)
+@verb(RmData, reads_trainers=True)
 def rm(
     arguments: Targets = None,
     where: WhereOption = None,
@@ -36,7 +38,7 @@ def rm(
     force: ForceOption = False,
     home: HomeOption = None,
     store: StoreOption = None,
-) -> int:
+) -> Result:
     """Remove runs for good, and their MLflow runs.
 
     Asks first. Refuses active runs and, without --force, runs that another experiment file asked for. For example:
@@ -49,8 +51,8 @@ def rm(
     if runs and agreed(f"remove {counted(len(runs), 'run')} for good, and what MLflow has of them", runs, yes):
         remove_runs(place, place.store_uri(store), [facts.paths for facts in runs])
         forget(place)  # remembered reports may show them
-        print(f"{counted(len(runs), 'run')} removed")
-    return 0
+        return Result({"removed": [facts.entry.id for facts in runs]}, f"{counted(len(runs), 'run')} removed")
+    return Result({"removed": []})
 
 
 def removable(chosen: Sequence[RunFacts], experiments: Sequence[Experiment], force: bool) -> list[RunFacts]:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
 from plat.app.loading import split
 from plat.app.sweeping import Sweep, check_before, run_missing
-from plat.cli.common import HomeOption, JsonOption, StealOption, StoreOption, print_json, shown, verb
+from plat.cli.common import HomeOption, StealOption, StoreOption, shown, verb
 from plat.cli.completion import keys
+from plat.cli.result import Result
+from plat.cli.schemas.runs import RunData
 from plat.cli.screen.failure_words import conclude
 from plat.errors import SpecError
 from plat.store.home import Home
 from plat.units import percent
 
 
-@verb(reads_trainers=True)
+@verb(RunData, reads_trainers=True)
 def run(
     context: typer.Context,
     arguments: Annotated[
@@ -26,13 +27,12 @@ def run(
     steal: StealOption = False,
     home: HomeOption = None,
     store: StoreOption = None,
-    as_json: JsonOption = False,
-) -> int:
+) -> Result | int:
     """Execute one run, given by overrides alone.
 
     The same command again resumes an interrupted run. For example: plat run task=digits lr=0.01 seed=1
     """
-    from plat.dispatch.progress import choose
+    from plat.cli.screen.json_lines import progress_of_verb
     from plat.spec.expansion.experiment import build_run
     from plat.store.run_directory.run_files import read_result
 
@@ -51,14 +51,13 @@ def run(
     place = Home.find(home)
     asked = Sweep(place, place.store_uri(store), jobs=1, steal=steal)
     check_before(asked, [made], overrides)
-    progress = choose(sys.stderr) if as_json else None  # only the JSON goes to stdout
-    report = run_missing(asked, [made], progress=progress)
+    report = run_missing(asked, [made], progress=progress_of_verb())
+    folder, text = place.run(made.id).root, ""
     result = read_result(place.run(made.id))
-    if as_json:
-        print_json({"id": made.id, "name": made.name, "result": result})
-    elif result is not None:
+    if result is not None:
         success = percent(result.get("success"))
         measured = f"success {success}" if success else "no success measured"
-        print(f"{made.name}: {result['outcome']} at step {result.get('step')}, {measured}")
-        print(f"  in {shown(place.run(made.id).root)}; `plat why {made.id[:8]}` explains it")
-    return conclude(report, "run")
+        text = f"{made.name}: {result['outcome']} at step {result.get('step')}, {measured}\n"
+        text += f"  in {shown(folder)}; `plat why {made.id[:8]}` explains it"
+    data = {"id": made.id, "name": made.name, "folder": str(folder), "result": result}
+    return Result(data, text, conclude(report, "run"))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,7 +16,9 @@ from plat.app.home_runs import home_to_read
 from plat.app.loading import load_experiments
 from plat.app.run_facts import RunFacts
 from plat.app.standing import cost_line, reasons, work_done, work_to_go
-from plat.cli.common import RUNS_FAILED, Arguments, HomeOption, JsonOption, print_json, verb
+from plat.cli.common import RUNS_FAILED, Arguments, HomeOption, verb
+from plat.cli.result import Result
+from plat.cli.schemas.runs import StatusData
 from plat.cli.screen.table import fitted, table
 from plat.store.coordination.preparations import preparations
 from plat.store.home import Home
@@ -31,13 +34,12 @@ FOLDED = (RunStatus.DONE, RunStatus.MISSING)  # states that a long table only co
 COLUMNS = ("run", "state", "outcome", "attempts", "iteration", "success", "metric", "last sign")
 
 
-@verb(reads_trainers=True)
+@verb(StatusData, reads_trainers=True)
 def status(
     arguments: Arguments = None,
     show_all: Annotated[bool, typer.Option("--all", help="List every run.")] = False,
     home: HomeOption = None,
-    as_json: JsonOption = False,
-) -> int:
+) -> Result:
     """Show the state of the runs.
 
     Shows the runs of the named files, or all of this home; of more than 40 runs, only those that are neither done nor
@@ -47,27 +49,30 @@ def status(
     experiments = load_experiments(arguments, required=False, home=home, with_searches=True, from_home=True)
     experiments = [reduced(place, place.store_uri(None), experiment) for experiment in experiments]
     standing = states_asked(place, experiments)
-    if as_json:
+
+    def data() -> dict[str, Any]:
         runs = [entry.as_json() for entry in described(place, experiments, standing)]
-        print_json({"home": str(place.root), "runs": runs})
-    else:
-        for experiment in experiments:
-            print(f"{experiment.name}: {counts(standing[run.id] for run in experiment.runs)}")
-        if not experiments:
-            print(f"{place.root}: {counts(standing.values())}")
-        for preparation in preparations(place):
-            print(f"  preparing {preparation.title}, for {duration(preparation.seconds)}: {preparation.progress}")
-        for line in _summary(place, standing, experiments):
-            print(fitted(f"  {line}"))
-        shown, notes = _listed(standing, show_all)
-        entries = described(place, experiments, shown)
-        rows = [
-            _cells(place, entry)
-            for entry in (entries if experiments else sorted(entries, key=lambda entry: entry.name))
-        ]
-        print(f"{table(COLUMNS, rows, drop_empty=True)}\n" if rows else "", end="")
-        print(f"  not shown: {', '.join(notes)} (--all lists every run)\n" if notes else "", end="")
-    return RUNS_FAILED if any(state.state == RunStatus.FAILED for state in standing.values()) else 0
+        numbers = dict(Counter(str(state.state) for state in standing.values()))
+        return {"home": str(place.root), "counts": numbers, "runs": runs}
+
+    has_failed = any(state.state == RunStatus.FAILED for state in standing.values())
+    text = partial(_text, place, experiments, standing, show_all)
+    return Result(data, text, RUNS_FAILED if has_failed else 0)
+
+
+def _text(home: Home, experiments: Sequence[Experiment], standing: dict[str, RunState], show_all: bool) -> str:
+    lines = [f"{one.name}: {counts(standing[run.id] for run in one.runs)}" for one in experiments]
+    lines = lines or [f"{home.root}: {counts(standing.values())}"]
+    for preparation in preparations(home):
+        lines.append(f"  preparing {preparation.title}, for {duration(preparation.seconds)}: {preparation.progress}")
+    lines += [fitted(f"  {line}") for line in _summary(home, standing, experiments)]
+    shown, notes = _listed(standing, show_all)
+    entries = described(home, experiments, shown)
+    entries = entries if experiments else sorted(entries, key=lambda entry: entry.name)
+    rows = [_cells(home, entry) for entry in entries]
+    lines += [table(COLUMNS, rows, drop_empty=True)] if rows else []
+    lines += [f"  not shown: {', '.join(notes)} (--all lists every run)"] if notes else []
+    return "\n".join(lines)
 
 
 def _summary(home: Home, states: dict[str, RunState], experiments: Sequence[Experiment]) -> list[str]:

@@ -9,6 +9,8 @@ from typing import Annotated
 import typer
 
 from plat.cli.common import HomeOption, StoreOption, verb
+from plat.cli.result import Result
+from plat.cli.schemas.others import UiData
 from plat.errors import SpecError, StoreError
 from plat.store.home import Home
 from plat.store.mlflow.uri import shown_uri
@@ -18,18 +20,17 @@ HOST = "127.0.0.1"
 AS_CURVES = "workflowType=machine_learning&compareRunsMode=CHART&searchFilter=tags.%60plat.kind%60%3D%27run%27"
 
 
-@verb()
+@verb(UiData)
 def ui(
     home: HomeOption = None,
     store: StoreOption = None,
     port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Port of the web page.")] = 5000,
-) -> int:
+) -> Result:
     """Show the store on MLflow's web page."""
     place = Home.find(home).checked()
     uri = place.store_uri(store)
     if uri.startswith(("http://", "https://")):
-        print(f"the store is a server already: open {shown_uri(uri)}")
-        return 0
+        return Result({"page": shown_uri(uri)}, f"the store is a server already: open {shown_uri(uri)}")
     _check_there_is_one(uri)
     from plat.store.mlflow.mlflow_client import quiet
     from plat.store.mlflow.uri import artifact_root
@@ -42,9 +43,12 @@ def ui(
     artifacts = artifact_root(uri)
     if artifacts:
         command += ["--default-artifact-root", artifacts]
-    print(f"MLflow on {shown_uri(uri)}: {page} (Ctrl-C ends it)", flush=True)
-    # Every user of the machine can read the command, and nobody else the environment: a password may be in the URI.
-    os.execve(sys.executable, command, {**os.environ, "MLFLOW_BACKEND_STORE_URI": uri})
+
+    def serve() -> int:
+        # Every user of the machine can read the command, and nobody else the environment: the URI may have a password.
+        os.execve(sys.executable, command, {**os.environ, "MLFLOW_BACKEND_STORE_URI": uri})
+
+    return Result({"page": page}, f"MLflow on {shown_uri(uri)}: {page} (Ctrl-C ends it)", then=serve)
 
 
 def _check_there_is_one(uri: str) -> None:

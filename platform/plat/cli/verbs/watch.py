@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -12,20 +14,22 @@ from plat.app.entries import Entry, counts, entries_asked
 from plat.app.home_runs import home_to_read
 from plat.app.loading import any_search, brought_up_to_date, load_experiments
 from plat.cli.common import RUNS_FAILED, Arguments, HomeOption, on_terminal, verb
+from plat.cli.result import Result, print_event, settings
+from plat.cli.schemas.runs import WatchData
 from plat.cli.screen.watch_screen import GOING_ON, Screen, describe, views_of
 from plat.dispatch.follower import Follower
 from plat.store.home import Home
 from plat.words.states import RunStatus
 
 
-@verb(reads_trainers=True)
+@verb(WatchData, reads_trainers=True, lines=True)
 def watch(
     arguments: Arguments = None,
     every: Annotated[
         float, typer.Option("--every", min=0.1, metavar="SECONDS", help="Time between two updates.")
     ] = 2.0,
     home: HomeOption = None,
-) -> int:
+) -> Result:
     """Follow the progress of runs live.
 
     Shows the runs of the named files, or all of this home; done runs only when all are done. On a terminal a table with
@@ -41,13 +45,16 @@ def watch(
     def standing() -> list[Entry]:
         return entries_asked(place, brought_up_to_date(place, experiments) if has_search else experiments)
 
-    if on_terminal():
-        return Screen(place, standing, every).show()
-    return _lines(place, standing, every)
+    code = Screen(place, standing, every).show() if on_terminal() and not settings.json else None
+    if code is None:
+        code = _lines(place, standing, every)
+    numbers = Counter(str(entry.state.state) for entry in standing()) if settings.json else {}
+    return Result({"counts": dict(numbers)}, code=code)
 
 
 def _lines(home: Home, standing: Callable[[], list[Entry]], every: float) -> int:
     """Print changed runs and counts until no run can change; return RUNS_FAILED if a run has failed, else 0."""
+    show = _print_json if settings.json else partial(print, flush=True)
     follower, shown, summary = Follower(home), dict[str, str](), ""
     while True:
         entries = standing()
@@ -55,10 +62,14 @@ def _lines(home: Home, standing: Callable[[], list[Entry]], every: float) -> int
             line = describe(view)
             if view.state in GOING_ON and shown.get(view.id) != line:
                 shown[view.id] = line
-                print(line, flush=True)
+                show(line)
         if (now := counts(entry.state for entry in entries)) != summary:
             summary = now
-            print(summary, flush=True)
+            show(summary)
         if not any(entry.state.state in GOING_ON for entry in entries):
             return RUNS_FAILED if any(entry.state.state == RunStatus.FAILED for entry in entries) else 0
         time.sleep(every)
+
+
+def _print_json(line: str) -> None:
+    print_event("message", {"text": line})

@@ -7,7 +7,9 @@ from typing import Any
 from plat.app.entries import goes_on, standing
 from plat.app.home_runs import command_of, find_run, home_to_read, run_name
 from plat.app.standing import meaning
-from plat.cli.common import HomeOption, JsonOption, RunArgument, print_json, verb
+from plat.cli.common import HomeOption, RunArgument, verb
+from plat.cli.result import Result
+from plat.cli.schemas.runs import WhyData
 from plat.cli.screen.table import fitted, table
 from plat.runner.failures import AFTER_OOM
 from plat.spec.identity.run_identity import named_code
@@ -26,8 +28,8 @@ LONGEST = 60  # characters of a value
 MOST_FILES = 20  # files of code that are named
 
 
-@verb()
-def why(run: RunArgument, home: HomeOption = None, as_json: JsonOption = False) -> int:
+@verb(WhyData)
+def why(run: RunArgument, home: HomeOption = None) -> Result:
     """Explain a run: its state and identity.
 
     Shows its attempts, what its identity is made of, and how it differs from the nearest run of this home.
@@ -38,23 +40,19 @@ def why(run: RunArgument, home: HomeOption = None, as_json: JsonOption = False) 
     problem = _damage(paths)
     near, difference = nearest(place, paths)
     attempts = [_attempt_facts(attempt) for attempt in paths.attempts()]
-    if as_json:
-        files = {name: {**vars(kept), "path": str(kept.path)} for name, kept in _artifacts(paths).items()}
-        wrong = {"damage": str(problem or ""), "fix": problem.fix if problem else ""}
-        facts = {"id": paths.id, "meta": meta, "state": vars(state), **wrong, "attempts": attempts}
-        other = {"nearest": near.id if near else None, "difference": difference}
-        print_json({**facts, "artifacts": files, **other})
-        return 0
-    print(fitted("\n".join(_lines(paths, meta, state, problem, attempts))))
+    files = {name: {**vars(kept), "path": str(kept.path)} for name, kept in _artifacts(paths).items()}
+    wrong = {"damage": str(problem or ""), "fix": problem.fix if problem else ""}
+    facts = {"id": paths.id, "meta": meta, "state": vars(state), **wrong, "attempts": attempts}
+    other = {"nearest": near.id if near else None, "difference": difference}
+    lines = [fitted("\n".join(_lines(paths, meta, state, problem, attempts)))]
     if not meta.get("experiments") and state.state not in (RunStatus.DONE, RunStatus.RUNNING, RunStatus.QUEUED):
-        print(f"  go on      {command_of(place, meta)}")  # in one line, to be copied and pasted
+        lines.append(f"  go on      {command_of(place, meta)}")  # in one line, to be copied and pasted
     if near is not None:
         says, shown = _difference_words(meta, load_meta(near) or {}, difference)
-        print(fitted(f"  nearest    {run_name(near)} {says}"))
+        lines.append(fitted(f"  nearest    {run_name(near)} {says}"))
         rows = [(key, _cut(here), _cut(there)) for key, (here, there) in shown.items()]
-        if rows:
-            print(table(("key", "here", "there"), rows, indent=" " * 13))
-    return 0
+        lines += [table(("key", "here", "there"), rows, indent=" " * 13)] if rows else []
+    return Result({**facts, "artifacts": files, **other}, "\n".join(lines))
 
 
 def _lines(

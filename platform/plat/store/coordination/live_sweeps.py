@@ -88,6 +88,16 @@ def ask_not_to_start(home: Home, run_ids: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(asked))
 
 
+def some_sweep_has(home: Home, run_ids: Iterable[str]) -> bool:
+    """Return True if an active sweep on this home has one of these runs, started or not."""
+    wanted = set(run_ids)
+    with contextlib.suppress(OSError):
+        for folder in home.sweeps.iterdir():
+            if _goes_on(folder) and not wanted.isdisjoint((read_json(folder / "sweep.json") or {}).get("runs") or ()):
+                return True
+    return False
+
+
 def _goes_on(folder: Path) -> bool:
     facts = read_json(folder / "sweep.json")
     return facts is not None and identification.may_run(facts)

@@ -1,0 +1,191 @@
+"""The JSON of verbs that plan, run and judge."""
+
+from __future__ import annotations
+
+from typing import Any, NotRequired
+
+from typing_extensions import TypedDict
+
+Axes = dict[str, Any]
+
+
+class Verdict(TypedDict):
+    """The verdict on a claim."""
+
+    id: str
+    verdict: str
+    """shown, shown_in_part, contradicted, not_of_this_size, open or not_enough_data."""
+    says: str
+    """The claim."""
+    reason: str
+    """The numbers on which the verdict rests, in one sentence."""
+    value: Any
+    """The estimate, or a label of each row to its estimate."""
+    p: float | None
+    """Corrected for the rows of the claim."""
+    detail: str
+    run_ids: list[str]
+
+
+class ClaimVerdict(Verdict):
+    """The verdict on a claim of an experiment file."""
+
+    experiment: str
+    source: str
+    stands_over_all: bool | None
+    """Whether it stands with one error over all claims that were asked for; null where that does not apply."""
+    reference: str | None
+    """What the committed results found, where there is not enough data here."""
+    paper_claims: list[str]
+    """Ids of the sentences of a paper that it tests."""
+    expected: list[str] | None
+    """The verdicts that the file expects."""
+    as_expected: bool | None
+    """Null where the file expects nothing."""
+
+
+class ClaimsData(TypedDict):
+    """plat claims"""
+
+    claims: list[ClaimVerdict]
+
+
+class ReportData(TypedDict):
+    """A report that was made."""
+
+    experiment: str
+    page: str | None
+    """The HTML page; null where nothing was written."""
+    files: list[str]
+    is_whole: bool
+    """Whether every part could be made of all runs."""
+    kept: str
+    """Why nothing was written."""
+    verdicts: list[Verdict]
+
+
+class ReportsData(TypedDict):
+    """plat report"""
+
+    reports: list[ReportData]
+    joint_page: str | None
+
+
+class JudgeData(TypedDict):
+    """plat judge"""
+
+    verdict: str
+    """better (exit code 0), worse (10), no difference of that size (11), undecided (12), fails (13)."""
+    exit_code: int
+    metric: str
+    old: float | None
+    """Mean of the metric over the pairs."""
+    new: float | None
+    difference: float | None
+    """Of the new version to the old, in the unit of the metric."""
+    interval: tuple[float, float] | None
+    pairs: int
+    seconds: float
+    error: float
+    """Of a false "better", fixed before the first pair."""
+    why: str
+    file: str
+    """The experiment file of the judgement."""
+
+
+class PlannedRun(TypedDict):
+    """A run of a plan."""
+
+    id: str
+    name: str
+    state: str
+    axes: Axes
+    experiments: list[str]
+    trainer: str
+    outcome: str | None
+    step: int | None
+    iterations: int | None
+    success: float | None
+    attempt: int
+    seconds: float | None
+    """Expected for what is left of it."""
+
+
+class DecidePlan(TypedDict):
+    """How a file adds seeds until its claims are decided."""
+
+    experiment: str
+    looks: list[int]
+    """Pairs at which the claims are judged."""
+    error: float
+    margin: float | None
+    first_runs: int
+    """Runs that the next look needs."""
+    most_runs: int
+    expected_runs: list[int]
+    """If no row has an effect, and if every effect equals the margin."""
+    written: str | None
+    """When the plan was written (UTC); null before the first run."""
+
+
+class PlanData(TypedDict):
+    """plat plan; further keys are notes of trainers. For search files, only home and searches."""
+
+    home: str
+    runs: NotRequired[list[PlannedRun]]
+    counts: NotRequired[dict[str, int]]
+    shared: NotRequired[int]
+    """Runs that several files ask for."""
+    experiments: NotRequired[list[dict[str, Any]]]
+    needs: NotRequired[list[dict[str, Any]]]
+    cost: NotRequired[dict[str, Any]]
+    """Workers, work and wall time in seconds, disk in bytes; null where no similar run was measured here."""
+    claims: NotRequired[dict[str, dict[str, list[str]]]]
+    """File to claim to what it can show at best."""
+    decide: NotRequired[list[DecidePlan]]
+    searches: NotRequired[list[dict[str, Any]]]
+
+
+class EndedRun(TypedDict):
+    """How a run of a sweep ended."""
+
+    id: str
+    name: str
+    state: str
+    outcome: str | None
+    reason: str
+
+
+class SweepData(TypedDict):
+    """The last line of plat sweep and plat retry."""
+
+    runs: list[EndedRun]
+    counts: dict[str, int]
+    is_detached: bool
+    """Whether its runs were left with a scheduler."""
+    is_interrupted: bool
+    given_up: str
+    """Why nothing more was started after failures."""
+    trouble: list[str]
+    reports: list[ReportData]
+    plan: NotRequired[PlanData]
+    """With --dry-run."""
+
+
+class SearchEnd(TypedDict):
+    """A search that ended."""
+
+    name: str
+    counts: dict[str, int]
+    """State to number of trials."""
+    iterations: int
+    all_tie: bool
+    winners: list[dict[str, Any]]
+    left_out: dict[str, str]
+    report: str
+
+
+class TuneData(TypedDict):
+    """The last line of plat tune."""
+
+    searches: list[SearchEnd]
