@@ -23,11 +23,9 @@ from plat_analysis.data.results import spell
 from plat_analysis.plugins import builders
 from plat_analysis.plugins.builders import Failure
 from plat_analysis.plugins.command_line import Part, narrowing, parts
-from plat_analysis.plugins.entry_checking import check_claim_entries, place, why_left_out
+from plat_analysis.plugins.entry_checking import OF_A_CLAIM, check_claim_entries, place, why_left_out
+from plat_analysis.plugins.expectations import OLDER, STATUSES, expected_statuses
 from plat_analysis.shown_text import printable
-
-STATUSES = ("shown", "shown_in_part", "contradicted", "not_of_this_size", "open", "not_enough_data")
-OLDER = {"reproduced": "shown", "partial": "shown_in_part", "not_reproduced": "contradicted", "undecided": "open"}
 
 
 @dataclass(frozen=True)
@@ -65,6 +63,7 @@ class Verdict:
     planned   where it stands if it is judged at looks, else None
     held      how many of how many rows decided it
     of_paper  True if the claim is one of a paper; the engine fills it in
+    expected  the statuses of which the file expects one, () if it expects nothing; the engine fills it in
     part      `only: matrix.task=[sokoban]` if overrides chose a part of the matrix, else ""; the engine fills it in
     """
 
@@ -82,6 +81,7 @@ class Verdict:
     planned: Planned | None = field(default=None, repr=False)
     held: tuple[int, int] = (0, 0)
     of_paper: bool = field(default=False, repr=False)
+    expected: tuple[str, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "status", OLDER.get(self.status, self.status))
@@ -99,6 +99,11 @@ class Verdict:
         rows, of = self.held
         is_counted = self.status in ("shown_in_part", "contradicted", "not_of_this_size") and 0 < rows < of
         return f"{self.kind} in {rows} of {of}" if is_counted else self.kind
+
+    @property
+    def as_expected(self) -> bool | None:
+        """Return True if the verdict is one that the file expects; None if it expects nothing."""
+        return self.status in self.expected if self.expected else None
 
     @property
     def kind(self) -> str:
@@ -166,6 +171,8 @@ class Verdict:
             "p": self.p,
             "detail": self.detail,
             "run_ids": list(self.run_ids),
+            "expected": list(self.expected) or None,
+            "as_expected": self.as_expected,
         }
 
 
@@ -218,6 +225,7 @@ def run_checks(frames: Frames, experiment: Experiment) -> tuple[list[Verdict], l
             ids = tuple(run for run in verdict.run_ids if run in ended)
             of_paper = experiment.paper is not None
             verdict = replace(verdict, id=name, says=str(claim.get("says", "")), run_ids=ids, of_paper=of_paper)
+            verdict = replace(verdict, expected=expected_statuses(claim, where))
             verdicts.append(_restricted(verdict, part))
     return verdicts, failures
 
@@ -227,7 +235,7 @@ def _run_check(frames: Frames | None, experiment: Experiment, claim: Mapping[str
     if experiment.decide is not None and not getattr(check, "by_looks", False):
         why = f"the check {claim['check']} cannot be judged while seeds are added: sweep without decide"
         return Verdict("not_enough_data", detail=why)
-    arguments = {key: value for key, value in claim.items() if key not in ("id", "check", "says")}
+    arguments = {key: value for key, value in claim.items() if key not in OF_A_CLAIM}
     verdict = check(frames, experiment, **arguments)
     if not isinstance(verdict, Verdict):
         raise SpecError(

@@ -26,6 +26,7 @@ from plat_analysis.data.results import Results
 from plat_analysis.plugins import builders
 from plat_analysis.plugins.axis_checking import check_axes, check_layout, check_value
 from plat_analysis.plugins.command_line import left_out, parts
+from plat_analysis.plugins.expectations import expected_statuses
 from plat_analysis.quantities.metric import quantity
 from plat_analysis.quantities.quantity import SUCCESSES
 
@@ -34,6 +35,7 @@ VALUES = ("baseline", "treatment")
 METRICS = ("metric", "metrics")
 MEASURES = ("measure", "measures", "outcome", "proxies", "signal", "signals", "rivals")
 NAMED = ("measures", "proxies", "signals", "rivals")  # name -> measure
+OF_A_CLAIM = ("check", "id", "says", "expect")  # its keys that are not arguments of its check
 SIZES = {"looks": math.inf, "last": math.inf, "smallest": math.inf, "least": 1.0}  # above 0, and at most that
 
 
@@ -53,7 +55,7 @@ def foreseen(experiment: Experiment) -> dict[str, list[str]]:
     """
     found = {}
     for index, entry in enumerate(experiment.claims):
-        given = {name: value for name, value in entry.items() if name not in ("check", "id", "says")}
+        given = {name: value for name, value in entry.items() if name not in OF_A_CLAIM}
         function = builders.find("plat.claims", str(entry["check"]), place(experiment, "claims", index))
         if hasattr(function, "foreseen") and not why_left_out(experiment, "claims", index):
             found[str(entry["id"])] = list(function.foreseen(Results.planned(experiment), **given))
@@ -71,7 +73,7 @@ def why_left_out(experiment: Experiment, kind: str, index: int) -> str:
     Raises SpecError if the file itself is wrong, and PluginError if the builder or check cannot be loaded.
     """
     entry = getattr(experiment, kind)[index]
-    group, own = ("plat.reports", ("builder",)) if kind == "report" else ("plat.claims", ("check", "id", "says"))
+    group, own = ("plat.reports", ("builder",)) if kind == "report" else ("plat.claims", OF_A_CLAIM)
     return left_out(experiment, entry, lambda one: _check_entry(one, (kind, index), group, entry, own))
 
 
@@ -97,6 +99,8 @@ def _check_entry(
             fix=f"add `{own[0]}: <name>`",
         )
     function = builders.find(group, str(entry.get(own[0])), where)
+    if own == OF_A_CLAIM:
+        expected_statuses(entry, place(experiment, *path, "expect") if "expect" in entry else where)
     given = {name: value for name, value in entry.items() if name not in own}
     checked = _Entry(experiment, path, function, given)
     checked.check_types()

@@ -25,6 +25,10 @@ class Verdict(TypedDict):
     """Corrected for the rows of the claim."""
     detail: str
     run_ids: list[str]
+    expected: list[str] | None
+    """The verdicts that the file expects."""
+    as_expected: bool | None
+    """Null where the file expects nothing."""
 
 
 class ClaimVerdict(Verdict):
@@ -38,10 +42,6 @@ class ClaimVerdict(Verdict):
     """What the committed results found, where there is not enough data here."""
     paper_claims: list[str]
     """Ids of the sentences of a paper that it tests."""
-    expected: list[str] | None
-    """The verdicts that the file expects."""
-    as_expected: bool | None
-    """Null where the file expects nothing."""
 
 
 class ClaimsData(TypedDict):

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
 from plat.app.entries import with_code_of_runs
 from plat.app.importing import catch_up
 from plat.app.loading import split
@@ -17,11 +22,20 @@ from plat.cli.common import (
 )
 from plat.cli.result import Result
 from plat.cli.schemas.results import ClaimsData
+from plat.cli.screen.badge import drawn
+from plat.cli.screen.table import fitted
 from plat.cli.screen.verdict_list import FOLDER, as_list, files_with_claims, in_full, is_folder
 from plat.cli.screen.verdict_list import as_json as verdicts_as_json
+from plat.errors import SpecError
 from plat.planning.changed_code import changed_code, made_before
+from plat.store.disk.durable import write
 from plat.store.home import Home
+from plat.units import are, counted
 
+if TYPE_CHECKING:
+    from plat_analysis.claims.engine import Verdict
+
+DIFFERS = 10
 WITHOUT_FOLDER = "without one, `plat claims` judges every file below `experiments/`, and there is no such folder here"
 
 
@@ -31,11 +45,16 @@ def claims(
     home: HomeOption = None,
     store: StoreOption = None,
     code_of_runs: CodeOfRunsOption = False,
+    check: Annotated[bool, typer.Option("--check", help="Compare with what the claims `expect`.")] = False,
+    badge: Annotated[
+        Path | None, typer.Option("--badge", metavar="FILE.svg", help="Also draw the verdicts as a badge.")
+    ] = None,
 ) -> Result:
     """Print the verdict on each claim.
 
     Without a file, judges every file below `experiments/` (or below a named folder), under the sentences of a paper
-    that they test. The error is held over all of their claims.
+    that they test. The error is held over all of their claims. With --check, the exit code is 10 where a verdict is not
+    what its claim expects (`expect: shown`).
     """
     from plat_analysis.claims.reference import paper_claims
     from plat_analysis.report.verdicts import verdict_lines
@@ -66,9 +85,34 @@ def claims(
     lines = verdict_lines(checked)
     data = {"claims": verdicts_as_json(lines, claimed)}
 
+    if badge is not None:
+        write(badge, drawn([line.verdict for line in lines]).encode())
+    if check and not tolerant.failed:
+        return _compared([line.verdict for line in lines], data, exit_code)
+
     def text() -> str:
         if not lines:
             return "" if tolerant.failed else "these files claim nothing"
         return as_list(lines, [] if files else claimed) if tolerant.several else in_full(checked[0])
 
     return Result(data, text, RUNS_FAILED if tolerant.failed else exit_code)
+
+
+def _compared(verdicts: list[Verdict], data: dict[str, Any], exit_code: int) -> Result:
+    """Return the verdicts that are not what their claims expect, with exit code 10 if there are any.
+
+    Raises SpecError if no claim expects anything.
+    """
+    expecting = [verdict for verdict in verdicts if verdict.expected]
+    if not expecting:
+        fix = "add for example `expect: shown` to a claim; several verdicts as a list: `expect: [shown, open]`"
+        raise SpecError("no claim says which verdict it expects", where="--check", fix=fix)
+    others = [verdict for verdict in expecting if not verdict.as_expected]
+    lines = [
+        f"{one.id}: expected {' or '.join(one.expected).replace('_', ' ')}, found {one.word}: {one.reason.removeprefix('open: ')}"
+        for one in others
+    ]
+    number = len(expecting) - len(others)
+    without = f"; {counted(rest, 'other')} without `expect`" if (rest := len(verdicts) - len(expecting)) else ""
+    lines.append(f"{number} of {counted(len(expecting), 'claim')} {are(number)} as expected{without}")
+    return Result(data, fitted("\n".join(lines)), DIFFERS if others else exit_code)
