@@ -17,7 +17,8 @@ from plat_analysis.data.results import Curve, Results
 from plat_analysis.report.build import HOUSEKEEPING
 from plat_analysis.shown_text import printable
 
-MOST_POINTS = 200_000  # of all curves together: about 2 MB of the page
+MOST_POINTS = 240_000  # of all curves together: about 2 MB of the page
+FIRST = 1 / 3  # the share of the first metric in them, at least
 MOST_OF_A_CURVE = 400  # points
 LEAST_OF_A_CURVE = 16  # points; with less, metrics are left out
 MOST_METRICS = 60
@@ -60,19 +61,19 @@ def metric_columns(results: Results, metrics: Metrics) -> tuple[list[list[int]],
 
     Returns: the different arrays of steps, each as its first step and the differences; a mapping for each metric
     (`label`; `wide`: whether its values are float64; and for each run `curve`: [number of its steps, values] or 0,
-    `last`: the last value or None, `diverged`: the step from which it is no number or None); and the most points that a
-    curve keeps, 0 if none was thinned.
+    `last`: the last value or None, `diverged`: the step from which it is no number or None); and the number of
+    points to which curves were thinned, the smallest of all metrics, or 0 if none was.
     """
-    share = MOST_POINTS // max(1, len(results.runs) * len(metrics.keys))
-    most = max(2, min(MOST_OF_A_CURVE, share))
     steps: dict[bytes, int] = {}
     arrays: list[list[int]] = []
-    columns, is_thinned = [], False
+    columns: list[dict[str, Any]] = []
+    thinned: list[int] = []
     for key, text in zip(metrics.keys, metrics.labels, strict=True):
+        most = _share(len(results.runs), len(metrics.keys), is_first=not columns)
         curves = {run.id: results.curve(run.id, key) for run in results.runs}
         longest = max((len(values) for _, values in curves.values()), default=0)
         every = 1 if longest <= most else -(-longest // (most - 1))
-        is_thinned |= every > 1
+        thinned += [most] if every > 1 else []
         wide = _needs_float64(values for _, values in curves.values())
         column: dict[str, Any] = {"label": text, "wide": wide, "curve": [], "last": [], "diverged": []}
         for run in results.runs:
@@ -86,7 +87,14 @@ def metric_columns(results: Results, metrics: Metrics) -> tuple[list[list[int]],
             is_known = len(values) > 0 and diverged is None
             column["last"].append(float(f"{values[-1]:.6g}") if is_known else None)
         columns.append(column)
-    return arrays, columns, most if is_thinned else 0
+    return arrays, columns, min(thinned, default=0)
+
+
+def _share(runs: int, metrics: int, *, is_first: bool) -> int:
+    """Return how many points a curve may have, so that all curves together have MOST_POINTS at most."""
+    first = MOST_POINTS * FIRST if metrics > 1 else MOST_POINTS
+    share = first if is_first else (MOST_POINTS - first) / max(1, metrics - 1)
+    return max(2, min(MOST_OF_A_CURVE, int(share / max(1, runs))))
 
 
 def _thinned(curve: Curve, every: int) -> Curve:

@@ -69,7 +69,7 @@ def _parallel() -> Figure:
     for name, align, shift, baseline in (("marks", "left", 6, "middle"), ("heads", "center", 0, "bottom")):
         source = ColumnDataSource(data={"x": [], "y": [], "text": []}, name=name)
         plot.text("x", "y", "text", source=source, text_align=align, text_baseline=baseline, x_offset=shift,
-                  text_font_size="11px", name=f"{name}-text")  # fmt: skip
+                  text_font_size="11px", background_fill_alpha=0.7, padding=1, name=f"{name}-text")  # fmt: skip
     plot.add_tools(HoverTool(renderers=[lines], tooltips=[("", "@run"), ("", "@about")]))
     return plot
 

@@ -13,7 +13,14 @@ from pathlib import Path
 from typing import Any
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", "--no-first-run"]
+FLAGS = [
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--hide-scrollbars",
+    "--no-first-run",
+]
 FLAGS += ["--disable-background-networking", "--disable-component-update", "--remote-debugging-pipe"]
 
 
@@ -96,7 +103,7 @@ class Browser:
         """Open a file in a window of this size (pixels) and wait until its plots are drawn."""
         self.look(width, height, scheme)
         self.call("Page.navigate", url=page.as_uri())
-        self.until("document.documentElement.dataset.drawn >= 1 && document.readyState === 'complete'")
+        self.until("document.documentElement?.dataset.drawn >= 1 && document.readyState === 'complete'")
         self.settle()
 
     def look(self, width: int, height: int, scheme: str) -> None:

@@ -16,7 +16,7 @@ function axisControl(axis, at) {
     const input = element("input", { type: "checkbox", checked: true });
     input.onchange = () => { if (input.checked) state.off[at].delete(code); else state.off[at].add(code); refresh(); };
     const runs = axis.codes.filter((other) => other === code).length;
-    return element("label", {}, input, `${text} `, element("span", { className: "count" }, String(runs)));
+    return element("label", {}, input, element("span", {}, text), element("span", { className: "count" }, String(runs)));
   });
   if (boxes.length > 2) {
     const flip = element("button", { type: "button" }, "all or none");

@@ -22,12 +22,8 @@ function drawCurves(plot, groups) {
     if (state.hidden.has(group.name)) continue;
     for (const [run, { xs, ys }] of known) {
       const marked = state.marked.has(run);
-      xs.forEach((x, at) => {
-        if (Number.isNaN(ys[at])) return;
-        bounds[0] = Math.min(bounds[0], x); bounds[1] = Math.max(bounds[1], x);
-        bounds[2] = Math.min(bounds[2], ys[at]); bounds[3] = Math.max(bounds[3], ys[at]);
-      });
       if (!byId("singles").checked && !marked) continue;
+      extend(bounds, xs, ys);
       const alpha = marked ? 1 : !byId("means").checked ? 0.8 : Math.max(0.12, Math.min(0.5, 12 / Math.sqrt(known.length * groups.length * 40)));
       if (xs.length === 1) {
         dots.x.push(xs[0]); dots.y.push(ys[0]); dots.color.push(group.colour);
@@ -36,6 +32,7 @@ function drawCurves(plot, groups) {
     }
     if (!byId("means").checked || !known.length) continue;
     const mean = meanOf(known.map(([, curve]) => curve));
+    for (const ys of [mean.ys, mean.low, mean.high]) extend(bounds, mean.xs, ys ?? []);
     if (mean.xs.length > 1) addLine(means, mean.xs, mean.ys, { colour: group.colour, alpha: 1, width: 2.4, dash: group.dash }, group.name, `mean of ${known.length} of ${group.runs.length} runs`);
     else if (mean.xs.length && !byId("singles").checked) {
       dots.x.push(mean.xs[0]); dots.y.push(mean.ys[0]); dots.color.push(group.colour);
@@ -57,9 +54,18 @@ function drawCurves(plot, groups) {
   const without = legend.reduce((sum, { group, known }) => sum + group.runs.length - known, 0);
   byId("notes").textContent = [
     !metric && "No run has logged a metric.",
-    metric && without && `${without} of these runs have no value of it.`,
-    diverged && `${diverged} end with a value that is not a number.`,
+    metric && without && `Runs without a value of it: ${without}.`,
+    diverged && `Runs that end with a value that is no number: ${diverged}.`,
   ].filter(Boolean).join(" ");
+}
+
+/** Widen bounds to these points; NaN and undefined count as nothing. */
+function extend(bounds, xs, ys) {
+  xs.forEach((x, at) => {
+    if (!Number.isFinite(ys[at])) return;
+    bounds[0] = Math.min(bounds[0], x); bounds[1] = Math.max(bounds[1], x);
+    bounds[2] = Math.min(bounds[2], ys[at]); bounds[3] = Math.max(bounds[3], ys[at]);
+  });
 }
 
 /** The positions of a mean without those whose interval is no number, as pieces that hang together. */

@@ -2,6 +2,8 @@
 
 const AXIS_WIDTH = 96; // pixels
 const MOST_MARKS = 10; // texts along an axis
+const SPREAD = 0.045; // of lines through one value, as a share of the height
+const [LEFT, RIGHT] = [45, 75]; // pixels beside the first and the last axis
 
 /** An axis of settings as {label, at(run) from 0 to 1, marks: [place, text]}. */
 function settingAxis(axis) {
@@ -14,7 +16,7 @@ function settingAxis(axis) {
   const every = Math.ceil(axis.values.length / MOST_MARKS);
   const place = (code) => (last ? code / last : 0.5);
   const marks = axis.values.map((text, code) => [place(code), cut(text, 13)]).filter((_, code) => code % every === 0);
-  return { label: axis.label, at: (run) => place(axis.codes[run]), marks };
+  return { label: axis.label, at: (run) => place(axis.codes[run]) + SPREAD * (((run * 0.618034) % 1) - 0.5), marks };
 }
 
 /** A scale from low to high with three marks; on a logarithmic one the middle is the geometric mean. */
@@ -43,17 +45,18 @@ function drawParallel(plot, groups) {
   byId("parallel").style.minWidth = `${(axes.length + 0.4) * AXIS_WIDTH}px`;
   const tracks = empty();
   const alpha = Math.max(0.15, Math.min(0.8, 8 / Math.sqrt(runs.length + 1)));
-  for (const group of shown) {
-    for (const run of group.runs) {
-      const look = { colour: group.colour, alpha: state.marked.has(run) ? 1 : alpha, width: state.marked.has(run) ? 4 : 1.4, dash: [] };
-      addLine(tracks, axes.map((_, x) => x), axes.map((axis) => axis.at(run)), look, shownRun(run), settingOf(run));
-    }
+  const groupOf = new Map(shown.flatMap((group) => group.runs.map((run) => [run, group])));
+  for (const run of [...groupOf.keys()].sort((a, b) => ((a * 0.618034) % 1) - ((b * 0.618034) % 1))) { // no group on top
+    const [colour, isMarked] = [groupOf.get(run).colour, state.marked.has(run)];
+    const look = { colour, alpha: isMarked ? 1 : alpha, width: isMarked ? 4 : 1.4, dash: [] };
+    addLine(tracks, axes.map((_, x) => x), axes.map((axis) => axis.at(run)), look, shownRun(run), settingOf(run));
   }
   const marks = axes.flatMap((axis, x) => axis.marks.map(([y, text]) => ({ x, y, text })));
   plot.set("tracks", tracks);
   plot.set("rules", { x: axes.map((_, x) => x), low: axes.map(() => 0), high: axes.map(() => 1) });
   plot.set("marks", { x: marks.map(({ x }) => x), y: marks.map(({ y }) => y), text: marks.map(({ text }) => text) });
   plot.set("heads", { x: axes.map((_, x) => x), y: axes.map(() => 1.06), text: axes.map(({ label }) => cut(label, 15)) });
-  plot.range("x", -0.5, axes.length - 0.2);
+  const apart = Math.max(1, byId("parallel").clientWidth - LEFT - RIGHT) / Math.max(1, axes.length - 1); // pixels
+  plot.range("x", -LEFT / apart, Math.max(axes.length - 1, 0.01) + RIGHT / apart);
   plot.range("y", -0.06, 1.16);
 }

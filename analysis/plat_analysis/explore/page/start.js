@@ -22,7 +22,7 @@ class Plot {
 
   /** Take the colours of the page, which follow light and dark. */
   paint() {
-    const [ink, quiet, line] = ["--ink", "--quiet", "--line"].map(colourOf);
+    const [ink, quiet, line, back] = ["--ink", "--quiet", "--line", "--back"].map(colourOf);
     const figure = this.model(this.name);
     for (const axis of [...figure.below, ...figure.left]) {
       axis.setv({ major_label_text_color: quiet, axis_line_color: line, major_tick_line_color: line });
@@ -30,7 +30,7 @@ class Plot {
     for (const grid of figure.center) grid.grid_line_color = line;
     if (this.name !== "parallel") return;
     this.model("rule").glyph.line_color = { value: quiet };
-    this.model("marks-text").glyph.text_color = { value: ink };
+    this.model("marks-text").glyph.setv({ text_color: { value: ink }, background_fill_color: { value: back } });
     this.model("heads-text").glyph.text_color = { value: ink };
   }
 }
@@ -73,6 +73,7 @@ async function start() {
   fillGrouping();
   listen(plots.curves);
   const paint = () => { Object.values(plots).forEach((plot) => plot.paint()); refresh(); };
+  addEventListener("resize", refresh);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", paint);
   Object.values(plots).forEach((plot) => plot.paint());
   draw();

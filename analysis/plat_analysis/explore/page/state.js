@@ -15,7 +15,7 @@ const state = {
   hidden: new Set(), // names of groups
   marked: new Set(), // runs
   sort: { column: null, up: true },
-  rows: 200,
+  rows: 100,
   window: null, // [first step, last step, lowest, highest] of a zoom
 };
 
