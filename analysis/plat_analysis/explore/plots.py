@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bokeh.plotting import figure as Figure
 
-_ID = re.compile(r"p\d+")
-LINES = {"xs": [], "ys": [], "color": [], "alpha": [], "width": [], "dash": [], "run": [], "about": []}
-DOTS = {"x": [], "y": [], "color": [], "run": [], "about": []}
+LINES: dict[str, list[Any]] = {"xs": [], "ys": [], "color": [], "alpha": [], "width": [], "dash": [], "run": [], "about": []}
+DOTS: dict[str, list[Any]] = {"x": [], "y": [], "color": [], "run": [], "about": []}
 
 
 def bokeh_script() -> str:
     """Return the JavaScript of Bokeh that plots need, from the installed package: no widgets, tables or formulas."""
-    from bokeh.settings import settings
+    from bokeh.resources import Resources
 
-    return (Path(settings.bokehjs_path()) / "js" / "bokeh.min.js").read_text(encoding="utf-8")
+    return "\n".join(Resources(mode="inline", minified=True, components=["bokeh"]).js_raw)
 
 
 def plots() -> dict[str, Any]:
@@ -43,8 +40,8 @@ def _curves() -> Figure:
     hover = HoverTool(
         renderers=hovered,
         line_policy="nearest",
-        tooltips=[("", "@run"), ("", "@about"), ("step", "$data_x{%.12g}"), ("value", "$data_y{%.6g}")],
-        formatters={"$data_x": "printf", "$data_y": "printf"},
+        tooltips=[("", "@run"), ("", "@about"), ("step", "$snap_x{%.12g}"), ("value", "$snap_y{%.6g}")],
+        formatters={"$snap_x": "printf", "$snap_y": "printf"},
     )
     one = HoverTool(
         renderers=[dot],
@@ -117,7 +114,7 @@ def _with_fixed_ids(item: dict[str, Any]) -> dict[str, Any]:
             return {name: renamed(part, name) for name, part in value.items()}
         if isinstance(value, list | tuple):
             return [renamed(part) for part in value]
-        if key in ("id", "root_id") and isinstance(value, str) and _ID.fullmatch(value):
+        if key in ("id", "root_id") and isinstance(value, str):
             return known.setdefault(value, f"p{len(known) + 1}")
         return value
 
