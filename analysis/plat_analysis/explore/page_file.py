@@ -20,7 +20,7 @@ from plat_analysis.explore.runs import Axis, Places, axes_of, mlflow_page, outco
 from plat_analysis.shown_text import printable
 
 FOLDER = resources.files("plat_analysis.explore")
-SCRIPTS = ("state.js", "groups.js", "curves.js", "parallel.js", "table.js", "controls.js", "start.js")
+SCRIPTS = ("state.js", "groups.js", "curves.js", "parallel.js", "hover.js", "table.js", "controls.js", "start.js")
 NAME = "explore.html"
 PACKAGES = ("bokeh", "scikit-learn")  # the extra `explore`
 

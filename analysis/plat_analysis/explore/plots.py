@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bokeh.plotting import figure as Figure
 
-LINES: dict[str, list[Any]] = {"xs": [], "ys": [], "color": [], "alpha": [], "width": [], "dash": [], "run": [], "about": []}
+LINES: dict[str, list[Any]] = {
+    "xs": [],
+    "ys": [],
+    "color": [],
+    "alpha": [],
+    "width": [],
+    "dash": [],
+    "run": [],
+    "about": [],
+}
 DOTS: dict[str, list[Any]] = {"x": [], "y": [], "color": [], "run": [], "about": []}
 
 
@@ -27,47 +36,38 @@ def plots() -> dict[str, Any]:
 
 
 def _curves() -> Figure:
-    """Return the plot of curves: bands, single runs, means, and dots for curves of one step."""
-    from bokeh.models import BoxZoomTool, ColumnDataSource, HoverTool
+    """Return the plot of curves: bands, single runs, means, dots for curves of one step, and a ring for the pointer."""
+    from bokeh.models import BoxZoomTool, ColumnDataSource
 
     plot = _figure("curves", height=400)
     bands = ColumnDataSource(data={"xs": [], "ys": [], "color": []}, name="bands")
     plot.patches("xs", "ys", source=bands, fill_color="color", fill_alpha=0.18, line_color=None)
-    hovered = [_lines(plot, "runs"), _lines(plot, "means")]
+    for name in ("runs", "means"):
+        _lines(plot, name)
     dots = ColumnDataSource(data=DOTS, name="dots")
-    dot = plot.scatter("x", "y", source=dots, size=7, fill_color="color", line_color=None)
+    plot.scatter("x", "y", source=dots, size=7, fill_color="color", line_color=None)
+    here = ColumnDataSource(data={"x": [], "y": [], "color": []}, name="here")
+    plot.scatter("x", "y", source=here, size=11, fill_color=None, line_color="color", line_width=2)
     zoom = BoxZoomTool()
-    hover = HoverTool(
-        renderers=hovered,
-        line_policy="nearest",
-        tooltips=[("", "@run"), ("", "@about"), ("step", "$snap_x{%.12g}"), ("value", "$snap_y{%.6g}")],
-        formatters={"$snap_x": "printf", "$snap_y": "printf"},
-    )
-    one = HoverTool(
-        renderers=[dot],
-        tooltips=[("", "@run"), ("", "@about"), ("step", "@x{%.12g}"), ("value", "@y{%.6g}")],
-        formatters={"@x": "printf", "@y": "printf"},
-    )
-    plot.add_tools(zoom, hover, one)
+    plot.add_tools(zoom)
     plot.toolbar.active_drag = zoom
     return plot
 
 
 def _parallel() -> Figure:
     """Return the plot of parallel coordinates: a line for each run, an upright line and its texts for each axis."""
-    from bokeh.models import ColumnDataSource, HoverTool
+    from bokeh.models import ColumnDataSource
 
     plot = _figure("parallel", height=340)
     plot.xaxis.visible = plot.yaxis.visible = False
     plot.grid.visible = False
     rules = ColumnDataSource(data={"x": [], "low": [], "high": []}, name="rules")
     plot.segment("x", "low", "x", "high", source=rules, line_width=1, name="rule")
-    lines = _lines(plot, "tracks")
+    _lines(plot, "tracks")
     for name, align, shift, baseline in (("marks", "left", 6, "middle"), ("heads", "center", 0, "bottom")):
         source = ColumnDataSource(data={"x": [], "y": [], "text": []}, name=name)
         plot.text("x", "y", "text", source=source, text_align=align, text_baseline=baseline, x_offset=shift,
                   text_font_size="11px", background_fill_alpha=0.7, padding=1, name=f"{name}-text")  # fmt: skip
-    plot.add_tools(HoverTool(renderers=[lines], tooltips=[("", "@run"), ("", "@about")]))
     return plot
 
 
@@ -94,12 +94,12 @@ def _figure(name: str, height: int) -> Figure:
     return plot
 
 
-def _lines(plot: Figure, name: str) -> Any:
-    """Add lines to a plot, with the look of each in the source `name`, and return their renderer."""
+def _lines(plot: Figure, name: str) -> None:
+    """Add lines to a plot, with the look of each in the source `name`."""
     from bokeh.models import ColumnDataSource
 
     source = ColumnDataSource(data=LINES, name=name)
-    return plot.multi_line(
+    plot.multi_line(
         "xs", "ys", source=source, line_color="color", line_alpha="alpha", line_width="width", line_dash="dash",
         line_join="round",
     )  # fmt: skip

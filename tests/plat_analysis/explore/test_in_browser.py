@@ -15,17 +15,6 @@ from plat_analysis.explore.runs import Places
 pytest.importorskip("bokeh", reason="the extra `explore` is not installed")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
 
-SHADOWS = """(() => {
-  const texts = [];
-  const walk = (node) => {
-    if (node.nodeType === 3) { texts.push(node.data); return; }
-    if (node.nodeType === 1 && getComputedStyle(node).display === "none") return;
-    if (node.shadowRoot) walk(node.shadowRoot);
-    node.childNodes.forEach(walk);
-  };
-  document.querySelectorAll("#PLOT, .bk-Tooltip").forEach(walk);
-  return texts.join(" ");
-})()"""
 ROWS = "document.querySelectorAll('#table tbody tr').length"
 LEGEND = "[...document.querySelectorAll('#legend button')].map(b => b.textContent)"
 SOURCE = "Bokeh.documents[0].get_model_by_name('%s').data"
@@ -95,8 +84,10 @@ def test_the_mouse_over_a_mean_shows_its_value(browser, page):
         })())"""
     ))  # fmt: skip
     browser.point(place[0], place[1])
-    text = browser.until(SHADOWS.replace("#PLOT", "#curves"), 10)
-    assert "mean of 6 of 6 runs" in text and f"{place[2]:.4g}"[:5] in text
+    text = browser.until("document.getElementById('readout').textContent", 10)
+    assert text.startswith(f"At 10: {float(f'{place[2]:.5g}'):g}") and "mean of 6 of 6 runs" in text
+    browser.point(2, 2)
+    assert browser.js("document.getElementById('readout').textContent") == ""
 
 
 def test_tab_reaches_the_controls_and_space_toggles_them(browser, page):
@@ -129,7 +120,9 @@ def test_tab_reaches_the_controls_and_space_toggles_them(browser, page):
 
 def test_heads_sort_and_buttons_zoom(browser, page):
     browser.open(page())
-    browser.js("[...document.querySelectorAll('#table th button')].find(b => b.textContent.includes('success')).click()")
+    browser.js(
+        "[...document.querySelectorAll('#table th button')].find(b => b.textContent.includes('success')).click()"
+    )
     browser.settle()
     column = "[...document.querySelectorAll('#table tbody tr')].map(r => Number(r.querySelector('td.n').textContent))"
     values = browser.js(column)

@@ -20,6 +20,19 @@ class Plot {
     return [x.start, x.end, y.start, y.end];
   }
 
+  /** Pixels of a step and of a unit upwards. */
+  pixels() {
+    const [left, right, low, high] = this.seen(), { inner_width, inner_height } = this.model(this.name);
+    return { x: inner_width / (right - left), y: inner_height / (high - low) };
+  }
+
+  /** Call with {x, y} of the pointer in the units of the axes, and with null when it leaves. */
+  onPointer(call) {
+    const figure = this.model(this.name);
+    for (const name of ["mousemove", "tap"]) figure.on_event(name, ({ x, y }) => call({ x, y }));
+    figure.on_event("mouseleave", () => call(null));
+  }
+
   /** Take the colours of the page, which follow light and dark. */
   paint() {
     const [ink, quiet, line, back] = ["--ink", "--quiet", "--line", "--back"].map(colourOf);
@@ -72,6 +85,8 @@ async function start() {
   fillAxes();
   fillGrouping();
   listen(plots.curves);
+  watchCurves(plots.curves);
+  watchParallel(plots.parallel);
   const paint = () => { Object.values(plots).forEach((plot) => plot.paint()); refresh(); };
   addEventListener("resize", refresh);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", paint);
