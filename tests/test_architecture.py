@@ -135,6 +135,8 @@ ONLY_IN = {
     "faiss": ("plat_envs.retrieval.indexes",),
     "safetensors": ("plat_rl", "plat.store.run_directory.checkpoint"),
     "matplotlib": ("plat_analysis", "plat_ragen2"),
+    "bokeh": ("plat_analysis.explore",),
+    "sklearn": ("plat_analysis.explore",),
     "plotext": ("plat.cli",),
     "scipy": ("plat_analysis", "plat_ragen2", "plat_rl.rl"),
     "rich": ("plat.cli", "plat.dispatch", "plat_analysis", "plat.planning"),
@@ -143,7 +145,7 @@ ONLY_IN = {
 HEAVY = {
     "torch", "ray", "mlflow", "verl", "pandas", "scipy", "matplotlib", "hydra", "omegaconf", "transformers", "datasets",
     "sqlalchemy", "safetensors", "tokenizers", "numpy", "gymnasium", "rich",
-    "plotext", "optuna", "faiss",
+    "plotext", "optuna", "faiss", "bokeh", "sklearn",
 }  # fmt: skip
 # What the parent process or `plat plan` imports; everything else may load its own heavy packages at the top.
 LIGHT = (
@@ -324,7 +326,7 @@ def test_the_analysis_reads_the_store_and_never_writes_it():
 
 def test_the_packages_of_the_analysis_import_in_one_direction():
     """Each package imports those to its right at most; what lies directly in `plat_analysis` is for all."""
-    order = ["report", "claims", "plugins", "figures", "tables"]
+    order = ["explore", "report", "claims", "plugins", "figures", "tables"]
     order += ["reference", "contrasts", "quantities", "data", "statistics"]
     assert {path.name for path in SOURCES["plat_analysis"].iterdir() if (path / "__init__.py").exists()} == set(order)
     rank = {f"plat_analysis.{package}": position for position, package in enumerate(order)}

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from plat.app.deciding import plan_note
+from plat.app.exploring import explorer_beside
 from plat.app.importing import load_results, unless_archived
 from plat.app.loading import load_experiments, split
 from plat.app.messages import tell
@@ -68,7 +69,7 @@ def make_report(
     from plat.store.mlflow.frames import Store
     from plat_analysis.report.build import build_report
     from plat_analysis.report.recorded_report import recorded
-    from plat_analysis.report.report_files import write_report
+    from plat_analysis.report.report_files import report_files, write_files
 
     frames = load_results(home, uri, experiment, fix=record)
     earlier = made_before(experiment.runs, home)
@@ -86,11 +87,15 @@ def make_report(
     folder = out or home.create().reports / experiment.report_name
     if out is None:
         _name_replaced(folder, experiment.path)
-    written = write_report(built, out) if out else replace_report(partial(write_report, built), folder)
+    explorer = explorer_beside(home, uri, built, folder)  # first, so that the page names what failed in it
+    files = report_files(built)
+    write = partial(write_files, {**files, **explorer})
+    written = write(out) if out else replace_report(write, folder)
     if record:
         with unless_archived(home, uri, "the report is not logged into MLflow"):
-            Store(uri, home).log_report(experiment, written, recorded(built))
-    return MadeReport(built, folder, list(written.values()), whole)
+            logged = {name: written[name] for name in files}  # links of the explorer lead to folders of this machine
+            Store(uri, home).log_report(experiment, logged, recorded(built))
+    return MadeReport(built, folder, list(written.values()), whole and not built.build_failures)
 
 
 def _name_replaced(folder: Path, path: Path) -> None:

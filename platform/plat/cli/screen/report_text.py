@@ -20,7 +20,7 @@ def printed(made: MadeReport, quiet: bool = False) -> str:
     if made.folder is None:
         where = [f"nothing was written: {made.kept}"]
     else:
-        where = [f"report: {shown(path)}" for path in made.files if path.suffix == ".html"]
+        where = [f"{path.stem}: {shown(path)}" for path in made.files if path.suffix == ".html"]
         where.append(f"tables and figures: {shown(made.folder)}/")
     return rendered(made.built) + "\n".join(where) + "\n"
 
