@@ -38,6 +38,13 @@ OUTSIDE = Path(__file__).parent / "outside_paper"
 SLOW = frozenset((Path(__file__).parent / "slow.txt").read_text(encoding="utf-8").split())
 
 
+@pytest.fixture(autouse=True)
+def without_explorer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports have no `explore.html`, which takes seconds, except in the tests of it."""
+    if "explore" not in request.path.name:
+        monkeypatch.setattr("plat.app.report_making.explorer_beside", lambda *_: {})
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests of tests/slow.txt (see `tools.slow_tests`)."""
     for item in items:

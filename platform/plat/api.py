@@ -197,7 +197,7 @@ def report(
     place = Home.find(home).checked()
     uri = place.store_uri(store)
     whole = not record or catch_up(place, uri, [experiment]) == 0
-    made = make_report(place, uri, experiment, Path(out) if out is not None else None, record=record)
+    made = make_report(place, uri, experiment, Path(out) if out is not None else None, record=record, explorer=True)
     return replace(made, whole=made.whole and whole)
 
 

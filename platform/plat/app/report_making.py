@@ -58,13 +58,20 @@ class MadeReport:
 
 
 def make_report(
-    home: Home, uri: str, experiment: Experiment, out: Path | None = None, *, record: bool = True
+    home: Home,
+    uri: str,
+    experiment: Experiment,
+    out: Path | None = None,
+    *,
+    record: bool = True,
+    explorer: bool = False,
 ) -> MadeReport:
     """Build, write and log the report of one experiment. Parts that fail are in `built.failures`; others are built.
 
     Unless `out` names a folder, nothing is written in a read-only home, nor where the code has changed and fewer runs
     are done with it than were before: the earlier report is kept. With `record`, runs that were changed in the store
     are first imported again, and the report is logged there; without it, the store is not changed.
+    With `explorer`, `explore.html` is written, too, which takes some seconds.
     """
     from plat.store.mlflow.frames import Store
     from plat_analysis.report.build import build_report
@@ -87,9 +94,9 @@ def make_report(
     folder = out or home.create().reports / experiment.report_name
     if out is None:
         _name_replaced(folder, experiment.path)
-    explorer = explorer_beside(home, uri, built, folder)  # first, so that the page names what failed in it
+    pages = explorer_beside(home, uri, built, folder) if explorer else {}  # first: the report names what failed in it
     files = report_files(built)
-    write = partial(write_files, {**files, **explorer})
+    write = partial(write_files, {**files, **pages})
     written = write(out) if out else replace_report(write, folder)
     if record:
         with unless_archived(home, uri, "the report is not logged into MLflow"):

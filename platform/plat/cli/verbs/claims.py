@@ -108,10 +108,10 @@ def _compared(verdicts: list[Verdict], data: dict[str, Any], exit_code: int) -> 
         fix = "add for example `expect: shown` to a claim; several verdicts as a list: `expect: [shown, open]`"
         raise SpecError("no claim says which verdict it expects", where="--check", fix=fix)
     others = [verdict for verdict in expecting if not verdict.as_expected]
-    lines = [
-        f"{one.id}: expected {' or '.join(one.expected).replace('_', ' ')}, found {one.word}: {one.reason.removeprefix('open: ')}"
-        for one in others
-    ]
+    lines = []
+    for one in others:
+        expected = " or ".join(one.expected).replace("_", " ")
+        lines.append(f"{one.id}: expected {expected}, found {one.word}: {one.reason.removeprefix('open: ')}")
     number = len(expecting) - len(others)
     without = f"; {counted(rest, 'other')} without `expect`" if (rest := len(verdicts) - len(expecting)) else ""
     lines.append(f"{number} of {counted(len(expecting), 'claim')} {are(number)} as expected{without}")

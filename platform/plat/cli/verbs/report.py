@@ -60,7 +60,7 @@ def report(
     built, reports, page = [], [], None
     for experiment in experiments:
         folder = out / experiment.report_name if out and tolerant.several else out
-        made = tolerant.call(partial(make_report, record=not no_record), place, uri, experiment, folder)
+        made = tolerant.call(partial(make_report, record=not no_record, explorer=True), place, uri, experiment, folder)
         if made is not None:
             if not settings.json:
                 print(printed(made, quiet), end="")
