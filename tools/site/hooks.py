@@ -9,7 +9,7 @@ from typing import Any
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
 
-from tools.site.commands import commands_page
+from tools.site.llms import llms_text
 from tools.site.markdown import PAGES, page_for_site
 from tools.site.reports import report_pages
 
@@ -22,7 +22,8 @@ ELSEWHERE = re.compile(r"<(?:script|link|img)\b[^>]*\b(?:src|href)=\"?(?:https?:
 def on_files(files: Any, config: Any) -> Any:
     """Add the pages that are made here, and the script with which the search works without a server."""
     texts = {page: (ROOT / source).read_text(encoding="utf-8") for source, page in PAGES.items()}
-    for name, text in {**texts, "commands.md": commands_page()}.items():
+    llms = llms_text(config.site_description, config.nav, lambda path: texts.get(path) or _text(path))
+    for name, text in {**texts, "llms.txt": llms}.items():
         files.append(File.generated(config, name, content=text))
     for name, source, content in report_pages(ROOT):
         files.append(File.generated(config, name, content=content.decode() if name.endswith(".md") else content))
@@ -31,6 +32,12 @@ def on_files(files: Any, config: Any) -> Any:
     for name in ("iframe-worker.js", "site.css"):
         files.append(File.generated(config, name, abs_src_path=str(HERE / name)))
     return files
+
+
+def _text(path: str) -> str:
+    """Return the Markdown of a page in docs/; "" for a page that is made here."""
+    file = ROOT / "docs" / path
+    return file.read_text(encoding="utf-8") if file.is_file() else ""
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:

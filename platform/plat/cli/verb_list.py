@@ -51,6 +51,8 @@ VERBS = {
     "options": "Explain options of runs, builders of reports and checks.",
     "ui": "Show the store on MLflow's web page.",
     "doctor": "Check what works on this machine.",
+    "mcp": "Offer verbs to agents as tools (MCP).",
+    "skill": "Print the page that teaches an agent to use plat.",
     "schema": "Print the JSON Schema of what a verb prints as JSON.",
     "completion": "Print a script with which a shell completes commands.",
 }

@@ -9,7 +9,7 @@ import pytest
 
 from plat.cli import verb_list
 
-NO_HOME = ("completion", "init", "options", "schema")  # verbs that need no home
+NO_HOME = ("completion", "init", "options", "schema", "skill")  # verbs that need no home
 HEAVY = ("torch", "mlflow", "ray", "hydra", "pandas", "verl", "omegaconf", "rich", "numpy", "transformers", "pydantic")
 
 

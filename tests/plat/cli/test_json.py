@@ -17,7 +17,10 @@ from plat.cli.result import plain
 
 FAILING = """
 title: A test
-base: {trainer: script, script.command: "python -c 'print(dict(loss=2)); raise SystemExit({code})'", script.metrics: text}
+base:
+  trainer: script
+  script.metrics: text
+  script.command: "python -c 'print(dict(loss=2)); raise SystemExit({code})'"
 matrix: {code: [0, 3], seed: [0]}
 """
 

@@ -56,7 +56,7 @@ def wait(
             f"nothing can be waited for until {until!r}", where="--until", fix=suggest(until, UNTIL, "ends")
         )
     limit = None if timeout is None else seconds_of(timeout, "--timeout")
-    place = home_to_read(home)
+    place = Home.find(home).checked() if arguments else home_to_read(home)  # a sweep may be about to make it
     experiments = load_experiments(arguments, required=False, home=home, with_searches=True)
     has_search = any_search([experiment.path for experiment in experiments])
     decided = [experiment for experiment in experiments if experiment.decide is not None]

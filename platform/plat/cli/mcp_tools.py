@@ -1,0 +1,206 @@
+"""The tools of `plat mcp`: verbs of plat as processes of their own, for files in one folder.
+
+A tool returns the JSON of its verb (`plat schema VERB`); its error has the JSON of `plat.cli.schemas.lines.Failed`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from plat.errors import SpecError
+
+if TYPE_CHECKING:
+    from mcp.server.mcpserver import MCPServer
+
+LOGS = "mcp"  # folder of the home with what sweeps print
+INSTRUCTIONS = (
+    "plat plans, executes and judges experiments. Results are JSON. A sweep goes on in the background: call wait, then "
+    "claims. Runs are never done twice. A verdict is shown, contradicted, not_of_this_size, open or not_enough_data. "
+    "Open means that the runs do not decide it, which is not the same as no effect."
+)
+
+
+@dataclass(frozen=True)
+class Served:
+    """What the tools may use: the files below `folder`, and one home with its store."""
+
+    folder: Path
+    home: Path
+    store: str | None = None
+
+    def call(self, verb: str, *words: str) -> dict[str, Any]:
+        """Return the JSON of a verb: its result, or the error that ended it."""
+        command = self._command(verb, words)
+        done = subprocess.run(
+            command, cwd=self.folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace"
+        )
+        try:
+            last = json.loads(done.stdout)
+        except ValueError:
+            last = json.loads((done.stdout.splitlines() or ["{}"])[-1])
+        return last if "error" in last else {**last, "exit_code": done.returncode}
+
+    def start(self, verb: str, *words: str) -> dict[str, Any]:
+        """Start a verb that goes on when this process ends; return its process and the file of its JSON lines."""
+        logs = self.home / LOGS
+        logs.mkdir(parents=True, exist_ok=True)
+        number = sum(1 for _ in logs.iterdir())
+        log = logs / f"{number:04}-{verb}.jsonl"
+        with log.open("xb") as out:
+            process = subprocess.Popen(
+                self._command(verb, words),
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        return {"process": process.pid, "log": str(log), "next": "wait for these files, then ask for claims"}
+
+    def inside(self, path: str) -> str:
+        """Return the path of a file, if it lies below the folder. Raises SpecError otherwise."""
+        found = (self.folder / path).resolve()
+        if path.startswith("-") or not found.is_relative_to(self.folder.resolve()):
+            fix = "start `plat mcp` in a folder that has the file"
+            raise SpecError(f"{path!r} is outside of the folder of this server", where=str(self.folder), fix=fix)
+        return os.path.relpath(found, self.folder.resolve())
+
+    def words(self, files: Sequence[str], overrides: Sequence[str] = ()) -> list[str]:
+        """Return the arguments of a verb: files below the folder, and overrides."""
+        for text in overrides:
+            if text.startswith("-") or "=" not in text:
+                raise SpecError(f"{text!r} is no override", where="overrides", fix="write KEY=VALUE")
+        return [*map(self.inside, files), *overrides]
+
+    def _command(self, verb: str, words: Sequence[str]) -> list[str]:
+        of_home = [
+            "--home",
+            str(self.home),
+            *(["--store", self.store] if self.store and verb not in WITHOUT_STORE else []),
+        ]
+        return [sys.executable, "-m", "plat", verb, "--json", *of_home, *words]
+
+
+WITHOUT_STORE = ("runs", "why", "logs", "status", "cancel")
+
+
+def make_server(served: Served, *, allow_runs: bool) -> MCPServer:
+    """Return the server; without `allow_runs`, its tools start and stop no run and execute no command."""
+    from mcp.server.mcpserver import MCPServer
+
+    from plat import __version__
+
+    server = MCPServer("plat", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING")
+    _add_reading(server, served)
+    if allow_runs:
+        _add_running(server, served)
+    return server
+
+
+def _told(found: dict[str, Any]) -> Any:
+    """Return what a verb found; of an error a result that says so, with the error as JSON."""
+    from mcp_types import CallToolResult, TextContent
+
+    if "error" not in found:
+        return found
+    return CallToolResult(content=[TextContent(text=json.dumps(found))], structured_content=found, is_error=True)
+
+
+def _checked(served: Served, verb: str, words: Any, *more: str, start: bool = False) -> Any:
+    """Call or start a verb with the words that `words()` makes; its SpecError becomes the error of the tool."""
+    try:
+        given = words()
+    except SpecError as error:
+        return _told({"event": "error", "error": error.to_json(), "exit_code": error.exit_code})
+    return _told((served.start if start else served.call)(verb, *given, *more))
+
+
+def _add_reading(server: MCPServer, served: Served) -> None:
+    from mcp_types import ToolAnnotations
+
+    reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+
+    @server.tool(annotations=reads)
+    def plan(files: list[str], overrides: Sequence[str] = ()) -> dict[str, Any]:
+        """Which runs of experiment files are done and missing, and what they cost."""
+        return _checked(served, "plan", lambda: served.words(files, overrides))
+
+    @server.tool(annotations=reads)
+    def runs(files: Sequence[str] = (), metrics: Sequence[str] = (), last: bool = True) -> dict[str, Any]:
+        """The runs of files, or all: state, axes, cost, and the newest values (last) or curves of metrics."""
+        more = [f"--metrics={','.join(metrics)}", *(["--last"] if last else [])] if metrics else []
+        return _checked(served, "runs", lambda: served.words(files), *more)
+
+    @server.tool(annotations=reads)
+    def claims(files: list[str], overrides: Sequence[str] = ()) -> dict[str, Any]:
+        """The verdict on each claim of experiment files, with its numbers."""
+        return _checked(served, "claims", lambda: served.words(files, overrides))
+
+    @server.tool(annotations=reads)
+    def wait(
+        files: list[str],
+        until: Literal["done", "decided", "failed"] = "done",
+        seconds: float = 60,
+        overrides: Sequence[str] = (),
+    ) -> dict[str, Any]:
+        """Wait until the runs of files are done, decided or failed, at most so many seconds; `reached` says whether."""
+        more = [f"--until={until}", f"--timeout={max(1, min(3600, round(seconds)))}s"]
+        return _checked(served, "wait", lambda: served.words(files, overrides), *more)
+
+    @server.tool(annotations=reads)
+    def why(run: str) -> dict[str, Any]:
+        """Why a run is in its state: attempts, damage, what its identity is made of."""
+        return _checked(served, "why", lambda: [_name(run)])
+
+    @server.tool(annotations=reads)
+    def logs(run: str) -> dict[str, Any]:
+        """What a run printed, and what it measured."""
+        return _checked(served, "logs", lambda: [_name(run)])
+
+
+def _add_running(server: MCPServer, served: Served) -> None:
+    @server.tool()
+    def sweep(
+        files: list[str], overrides: Sequence[str] = (), jobs: int | None = None, decide: bool = False
+    ) -> dict[str, Any]:
+        """Start the missing runs of experiment files in the background; with decide, until their claims are decided."""
+        planned = _checked(
+            served, "plan", lambda: served.words(files, [*overrides, *(["decide=true"] if decide else [])])
+        )
+        if not isinstance(planned, dict):  # what the sweep would refuse
+            return planned
+        more = [*([f"--jobs={jobs}"] if jobs else []), *(["--decide"] if decide else [])]
+        return _checked(served, "sweep", lambda: served.words(files, overrides), *more, start=True)
+
+    @server.tool()
+    def judge(
+        command: str, metric: str, against: str, lower: bool = False, budget: str = "10m", study: str = ""
+    ) -> dict[str, Any]:
+        """Whether a command is better than a commit, a folder or another command; executes pairs of runs."""
+        more = [f"--metric={metric}", f"--against={against}", f"--budget={budget}", f"--study={study}"]
+        more = [word for word in more if not word.endswith("=")] + ["--lower"] * lower
+        return _checked(served, "judge", lambda: [_name(command)], *more)
+
+    @server.tool()
+    def report(files: list[str], overrides: Sequence[str] = ()) -> dict[str, Any]:
+        """Write tables, figures and one HTML page of experiment files; returns their paths."""
+        return _checked(served, "report", lambda: served.words(files, overrides))
+
+    @server.tool()
+    def cancel(files: list[str]) -> dict[str, Any]:
+        """Stop the active runs of experiment files after a checkpoint."""
+        return _checked(served, "cancel", lambda: served.words(files))
+
+
+def _name(text: str) -> str:
+    """Return a run or a command. Raises SpecError for an option."""
+    if text.startswith("-"):
+        raise SpecError(f"{text!r} is an option", where="the arguments of the tool", fix="name a run or a command")
+    return text
