@@ -24,7 +24,7 @@ tracebacks; `-h` prints the help.
 An error is one line on stdout, the same for every verb:
 
 ```
-{"event": "error", "error": {"code": "bad-input", "what": "no such file", "where": "lr.yaml", "fix": ...}, "exit_code": 2}
+{"event": "error", "error": {"code": "bad-input", "what": "no such file", "where": "a.yaml", "fix": ""}, "exit_code": 2}
 ```
 
 `code` does not change between versions: {codes}.

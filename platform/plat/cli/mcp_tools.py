@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from plat.errors import SpecError
 
@@ -104,16 +104,17 @@ def make_server(served: Served, *, allow_runs: bool) -> MCPServer:
     return server
 
 
-def _told(found: dict[str, Any]) -> Any:
+def _told(found: dict[str, Any]) -> dict[str, Any]:
     """Return what a verb found; of an error a result that says so, with the error as JSON."""
     from mcp_types import CallToolResult, TextContent
 
     if "error" not in found:
         return found
-    return CallToolResult(content=[TextContent(text=json.dumps(found))], structured_content=found, is_error=True)
+    result = CallToolResult(content=[TextContent(text=json.dumps(found))], structured_content=found, is_error=True)
+    return cast("dict[str, Any]", result)  # the SDK passes it on as it is
 
 
-def _checked(served: Served, verb: str, words: Any, *more: str, start: bool = False) -> Any:
+def _checked(served: Served, verb: str, words: Any, *more: str, start: bool = False) -> dict[str, Any]:
     """Call or start a verb with the words that `words()` makes; its SpecError becomes the error of the tool."""
     try:
         given = words()
