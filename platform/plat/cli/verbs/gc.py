@@ -29,7 +29,8 @@ def gc(
     """Delete files that a home no longer needs.
 
     Half-written files of killed processes; checkpoints of done runs, except the newest and the peak; artifacts of their
-    attempts before the last; logs of finished preparations; and what plat left in MLflow's bin. Results are kept.
+    attempts before the last; and logs of finished preparations. Results are kept. Names the command that removes what
+    plat left in the bin of MLflow.
     """
     from plat.store.cleaning.garbage import garbage, remove_garbage
 
