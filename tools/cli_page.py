@@ -51,7 +51,7 @@ def _section(name: str, command: Any) -> str:
     rows = [f"| {_code(code)} | {_escaped(text)} |" for code, text in own]
     usage = " ".join([name, *command.collect_usage_pieces(context)])
     table = ["\n".join(["| argument or option | what it does |", "|---|---|", *rows])] if rows else []
-    return "\n\n".join([f"## {name}", f"```\n{usage}\n```", (command.help or "").replace("\b", ""), *table])
+    return "\n\n".join([f"## {name}", f"```text\n{usage}\n```", (command.help or "").replace("\b", ""), *table])
 
 
 def _code(text: str) -> str:

@@ -24,7 +24,7 @@ SMALL = "objectives: [{maximize: success}]\ntrials: 2\nseeds: [0]\n"
 SEARCH = "title: mine\nbase: {scale: smoke}\nspace: {filter.value: {float: [0.5, 0.9]}}\n" + SMALL
 
 
-EXTRAS = ("rl", "verl", "ray", "search", "hub", "tensorboard", "wandb", "reasoning-gym", "retrieval")
+EXTRAS = ("rl", "verl", "ray", "search", "hub", "tensorboard", "wandb", "reasoning-gym", "retrieval", "mcp", "explore")
 
 
 def without(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:

@@ -85,6 +85,24 @@ def printed_by(printer: Callable[[str], None]) -> Iterator[None]:
         _printers.pop()
 
 
+@contextlib.contextmanager
+def noted() -> Iterator[list[str]]:
+    """Also collect the messages that are told inside the `with` block."""
+    found: list[str] = []
+    before = _printers[-1] if _printers else None
+
+    def both(text: str) -> None:
+        found.append(text)
+        if before is not None:
+            before(text)
+
+    _printers.append(both)
+    try:
+        yield found
+    finally:
+        _printers.pop()
+
+
 def followed(items: Sequence[T], doing: str, /) -> Iterator[T]:
     """Yield the items; if that takes long and stderr is a terminal, print or log `doing: 120 of 720 ...`."""
     due = time.monotonic() + FIRST_SECONDS

@@ -5,20 +5,29 @@ A tool returns the JSON of its verb (`plat schema VERB`); its error has the JSON
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+
+from pydantic import Field
 
 from plat.errors import SpecError
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
 
+SOON = 3.0  # seconds in which a sweep that is refused, or has nothing to do, ends
+NEXT = (
+    "call wait for these files, then claims; after a sweep with decide, give both the override decide=true, and wait "
+    "until decided"
+)
 LOGS = "mcp"  # folder of the home with what sweeps print
 INSTRUCTIONS = (
     "plat plans, executes and judges experiments. Results are JSON. A sweep goes on in the background: call wait, then "
@@ -41,28 +50,34 @@ class Served:
         done = subprocess.run(
             command, cwd=self.folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace"
         )
-        try:
-            last = json.loads(done.stdout)
-        except ValueError:
-            last = json.loads((done.stdout.splitlines() or ["{}"])[-1])
+        last = _last_json(done.stdout)
+        if last is None:
+            what = f"plat {verb} ended with exit code {done.returncode} and without a result"
+            return _error("internal", what, done.stderr[-1000:] or None, "give the same command in a shell")
         return last if "error" in last else {**last, "exit_code": done.returncode}
 
     def start(self, verb: str, *words: str) -> dict[str, Any]:
-        """Start a verb that goes on when this process ends; return its process and the file of its JSON lines."""
+        """Start a verb that goes on when this process ends; return its process and the file of its JSON lines.
+
+        A verb that ends within SOON seconds is answered as `call` does.
+        """
         logs = self.home / LOGS
         logs.mkdir(parents=True, exist_ok=True)
-        number = sum(1 for _ in logs.iterdir())
-        log = logs / f"{number:04}-{verb}.jsonl"
-        with log.open("xb") as out:
+        handle, log = tempfile.mkstemp(prefix=f"{verb}-", suffix=".jsonl", dir=logs)
+        with open(handle, "wb") as out, open(f"{log}.stderr", "wb") as err:
             process = subprocess.Popen(
                 self._command(verb, words),
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
-                stderr=subprocess.STDOUT,
+                stderr=err,
                 start_new_session=True,
             )
-        return {"process": process.pid, "log": str(log), "next": "wait for these files, then ask for claims"}
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            code = process.wait(SOON)
+            if (last := _last_json(Path(log).read_text(errors="replace"))) is not None:
+                return last if "error" in last else {**last, "exit_code": code}
+        return {"process": process.pid, "log": log, "next": NEXT}
 
     def inside(self, path: str) -> str:
         """Return the path of a file, if it lies below the folder. Raises SpecError otherwise."""
@@ -73,7 +88,7 @@ class Served:
         return os.path.relpath(found, self.folder.resolve())
 
     def words(self, files: Sequence[str], overrides: Sequence[str] = ()) -> list[str]:
-        """Return the arguments of a verb: files below the folder, and overrides."""
+        """Return the arguments of a verb: files below the folder, and overrides. Raises SpecError for others."""
         for text in overrides:
             if text.startswith("-") or "=" not in text:
                 raise SpecError(f"{text!r} is no override", where="overrides", fix="write KEY=VALUE")
@@ -117,10 +132,26 @@ def _told(found: dict[str, Any]) -> dict[str, Any]:
 def _checked(served: Served, verb: str, words: Any, *more: str, start: bool = False) -> dict[str, Any]:
     """Call or start a verb with the words that `words()` makes; its SpecError becomes the error of the tool."""
     try:
-        given = words()
+        found = (served.start if start else served.call)(verb, *words(), *more)
     except SpecError as error:
-        return _told({"event": "error", "error": error.to_json(), "exit_code": error.exit_code})
-    return _told((served.start if start else served.call)(verb, *given, *more))
+        found = {"event": "error", "error": error.to_json(), "exit_code": error.exit_code}
+    except (OSError, ValueError) as error:  # such as a null byte, or a full disk
+        found = _error("bad-input", str(error), None, "give other arguments, or free some space")
+    return _told(found)
+
+
+def _last_json(text: str) -> dict[str, Any] | None:
+    """Return a JSON document, or the last of some JSON lines; None without one."""
+    for part in (text, (text.splitlines() or [""])[-1]):
+        with contextlib.suppress(ValueError):
+            found = json.loads(part)
+            if isinstance(found, dict):
+                return found
+    return None
+
+
+def _error(code: str, what: str, where: str | None, fix: str) -> dict[str, Any]:
+    return {"event": "error", "error": {"code": code, "what": what, "where": where, "fix": fix}, "exit_code": 1}
 
 
 def _add_reading(server: MCPServer, served: Served) -> None:
@@ -169,14 +200,12 @@ def _add_reading(server: MCPServer, served: Served) -> None:
 def _add_running(server: MCPServer, served: Served) -> None:
     @server.tool()
     def sweep(
-        files: list[str], overrides: Sequence[str] = (), jobs: int | None = None, decide: bool = False
+        files: list[str],
+        overrides: Sequence[str] = (),
+        jobs: Annotated[int, Field(ge=1)] | None = None,
+        decide: bool = False,
     ) -> dict[str, Any]:
         """Start the missing runs of experiment files in the background; with decide, until their claims are decided."""
-        planned = _checked(
-            served, "plan", lambda: served.words(files, [*overrides, *(["decide=true"] if decide else [])])
-        )
-        if not isinstance(planned, dict):  # what the sweep would refuse
-            return planned
         more = [*([f"--jobs={jobs}"] if jobs else []), *(["--decide"] if decide else [])]
         return _checked(served, "sweep", lambda: served.words(files, overrides), *more, start=True)
 

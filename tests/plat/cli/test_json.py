@@ -81,13 +81,20 @@ def test_a_closed_pipe_is_no_error():
         assert process.stderr.read() == b"" and process.wait(60) == 141
 
 
+def test_a_full_disk_is_said_on_stderr():
+    command = [sys.executable, "-m", "plat", "plan", "none.yaml", "--json"]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2 and "no such file" in done.stderr
+
+
 def test_values_that_json_lacks():
     assert plain({1: (float("nan"), [float("-inf"), 2.0]), "a": None}) == {"1": [None, [None, 2.0]], "a": None}
 
 
 @pytest.mark.parametrize(
     ("until", "more", "code", "reached"),
-    [("done", [], 0, True), ("failed", ["--timeout", "1s"], 12, False), ("decided", [], 2, None)],
+    [("done", [], 0, True), ("failed", [], 3, False), ("decided", [], 2, None)],
 )
 def test_waiting_for_runs_that_have_ended(plat, spec, toy, until, more, code, reached):
     path = spec(GUESSING)

@@ -77,6 +77,7 @@ def test_what_it_refuses(spec, toy, home, tmp_path):
             told.append(await call("plan", files=files))
         told.append(await call("plan", files=["none.yaml"]))
         told.append(await call("why", run="--home=/tmp"))
+        told.append(await call("why", run="a\0b"))
         wrong = [
             await call("plan", files=3),
             await call("wait", files=[], until="never"),

@@ -6,6 +6,8 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
+from plat.cli.schemas.lines import ErrorData
+
 Axes = dict[str, Any]
 
 
@@ -35,7 +37,7 @@ class ClaimVerdict(Verdict):
     """The verdict on a claim of an experiment file."""
 
     experiment: str
-    source: str
+    source: str | None
     stands_over_all: bool | None
     """Whether it stands with one error over all claims that were asked for; null where that does not apply."""
     reference: str | None
@@ -48,6 +50,10 @@ class ClaimsData(TypedDict):
     """plat claims"""
 
     claims: list[ClaimVerdict]
+    notes: list[str]
+    """What limits the verdicts: the plan that decided, seeds that were judged before, code that has changed."""
+    failed: list[ErrorData]
+    """Files that could not be judged."""
 
 
 class ReportData(TypedDict):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import re
 import shlex
@@ -81,8 +80,10 @@ def _as_json(error: dict[str, Any], exit_code: int, arguments: list[str]) -> boo
     asked = arguments[: arguments.index("--")] if "--" in arguments else arguments
     if not (settings.json or "--json" in asked):
         return False
-    with contextlib.suppress(OSError):  # nobody reads it any more
+    try:
         print_event("error", {"error": error, "exit_code": exit_code})
+    except OSError as failure:
+        return failure.errno == errno.EPIPE  # on a full disk, stderr has the message
     return True
 
 

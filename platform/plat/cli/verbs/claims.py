@@ -10,7 +10,7 @@ import typer
 from plat.app.entries import with_code_of_runs
 from plat.app.importing import catch_up
 from plat.app.loading import split
-from plat.app.messages import tell
+from plat.app.messages import noted, tell
 from plat.app.report_making import Tolerant, judged
 from plat.cli.common import (
     RUNS_FAILED,
@@ -30,7 +30,7 @@ from plat.errors import SpecError
 from plat.planning.changed_code import changed_code, made_before
 from plat.store.disk.durable import write
 from plat.store.home import Home
-from plat.units import are, counted
+from plat.units import counted
 
 if TYPE_CHECKING:
     from plat_analysis.claims.engine import Verdict
@@ -56,6 +56,23 @@ def claims(
     that they test. The error is held over all of their claims. With --check, the exit code is 10 where a verdict is not
     what its claim expects (`expect: shown`).
     """
+    if badge is not None and (badge.suffix != ".svg" or not badge.parent.is_dir()):
+        raise SpecError(
+            "the badge cannot be written there", where="--badge", fix="name FILE.svg in a folder that exists"
+        )
+    with noted() as notes:
+        return _judged(arguments, home, store, code_of_runs, check, badge, notes)
+
+
+def _judged(
+    arguments: list[str] | None,
+    home: str | None,
+    store: str | None,
+    code_of_runs: bool,
+    check: bool,
+    badge: Path | None,
+    notes: list[str],
+) -> Result:
     from plat_analysis.claims.reference import paper_claims
     from plat_analysis.report.verdicts import verdict_lines
 
@@ -83,11 +100,13 @@ def claims(
             checked.append(done[0])
             exit_code = exit_code if done[1] else RUNS_FAILED
     lines = verdict_lines(checked)
-    data = {"claims": verdicts_as_json(lines, claimed)}
+    failed = [error.to_json() for error in tolerant.failed]
+    data = {"claims": verdicts_as_json(lines, claimed), "notes": notes, "failed": failed}
 
     if badge is not None:
         write(badge, drawn([line.verdict for line in lines]).encode())
-    if check and not tolerant.failed:
+    exit_code = RUNS_FAILED if tolerant.failed else exit_code
+    if check:
         return _compared([line.verdict for line in lines], data, exit_code)
 
     def text() -> str:
@@ -95,7 +114,7 @@ def claims(
             return "" if tolerant.failed else "these files claim nothing"
         return as_list(lines, [] if files else claimed) if tolerant.several else in_full(checked[0])
 
-    return Result(data, text, RUNS_FAILED if tolerant.failed else exit_code)
+    return Result(data, text, exit_code)
 
 
 def _compared(verdicts: list[Verdict], data: dict[str, Any], exit_code: int) -> Result:
@@ -112,7 +131,7 @@ def _compared(verdicts: list[Verdict], data: dict[str, Any], exit_code: int) -> 
     for one in others:
         expected = " or ".join(one.expected).replace("_", " ")
         lines.append(f"{one.id}: expected {expected}, found {one.word}: {one.reason.removeprefix('open: ')}")
-    number = len(expecting) - len(others)
-    without = f"; {counted(rest, 'other')} without `expect`" if (rest := len(verdicts) - len(expecting)) else ""
-    lines.append(f"{number} of {counted(len(expecting), 'claim')} {are(number)} as expected{without}")
+    rest = len(verdicts) - len(expecting)
+    without = f"; {counted(rest, 'other')} without `expect`" if rest else ""
+    lines.append(f"as expected: {len(expecting) - len(others)} of {counted(len(expecting), 'claim')}{without}")
     return Result(data, fitted("\n".join(lines)), DIFFERS if others else exit_code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -27,14 +28,16 @@ def mcp(
     """Offer verbs to agents as tools (MCP).
 
     An agent's client starts this command and talks to it on stdin and stdout. The tools return the JSON of the verbs.
-    Without --allow-runs they plan, wait, show runs and judge claims, but start and stop nothing.
+    Without --allow-runs they plan, wait, show runs and judge claims, but start and stop nothing. Without --home,
+    the home is that of commands given in DIR.
     """
     from plat.cli.mcp_tools import Served, make_server
 
     require_extra("mcp", "plat mcp", "the command line")
     if not folder.is_dir():
         raise SpecError("there is no such folder", where=str(folder), fix="name a folder with experiment files")
-    place = Home.find(home).checked()
-    served = Served(folder.absolute(), place.root.absolute(), store)
+    named = os.path.abspath(home) if home else None
+    os.chdir(folder)
+    served = Served(Path.cwd(), Home.find(named).checked().root.absolute(), store)
     make_server(served, allow_runs=allow_runs).run("stdio")
     return 0

@@ -58,7 +58,7 @@ def runs(
     names = [name.strip() for name in (metrics or "").split(",") if name.strip()]
     known = dict.fromkeys(name for facts in chosen for name in facts.metric_names()) if names else {}
     for name in names:
-        if chosen and name not in known:
+        if known and name not in known:
             raise SpecError(f"no run has a metric {name!r}", where="--metrics", fix=suggest(name, known, "metrics"))
 
     def data() -> dict[str, Any]:
