@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 TOY = ROOT / "tests" / "toy"
 PYTHONPATH = os.pathsep.join(filter(None, [str(TOY), os.environ.get("PYTHONPATH")]))  # of tasks
 FAKE = Path(__file__).parent / "fake_slurm"
-QUICK = ("cluster.refresh=0.2", "cluster.accept_within=1")  # for a SLURM that is near
+QUICK = ("cluster.refresh=0.2", "cluster.accept_within=3")  # for a SLURM that is near
 COMMANDS = ("sbatch", "srun", "squeue", "sacct", "scancel", "scontrol", "sinfo")
 
 
