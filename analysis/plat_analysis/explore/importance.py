@@ -1,8 +1,9 @@
 """How much each axis matters for the last value of a metric: permutation importance in a random forest.
 
 The forest predicts runs that it has not seen (cross-validation). The importance of an axis is half the growth of the
-squared error when its values are shuffled, divided by the variance of the runs. For independent axes this is the total
-effect of the axis in an analysis of variance (Jansen 1999). Seeds are fixed, so equal runs give equal numbers.
+squared error when its value is drawn anew from all runs, divided by the variance of the runs. For independent axes this
+is the total effect of the axis in an analysis of variance (Jansen 1999). Seeds are fixed, so equal runs give equal
+numbers.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from numpy.typing import NDArray
 from plat_analysis.explore.runs import Axis
 
 LEAST_RUNS = 10
-FOLDS, TREES, SHUFFLES = 5, 100, 8
+FOLDS, TREES = 5, 100
+MOST_DRAWN = 24  # values of an axis; of more, so many are drawn
 MOST_RUNS = 2000  # the first in random order; more would take minutes
 
 
@@ -75,9 +77,18 @@ def _shares(codes: NDArray[np.float64], target: NDArray[np.float64]) -> tuple[fl
         tested, truth = codes[unseen], target[unseen]
         error += float(((forest.predict(tested) - truth) ** 2).sum())
         for column in range(codes.shape[1]):
-            copies = np.tile(tested, (SHUFFLES, 1))
-            copies[:, column] = np.concatenate([chance.permutation(tested[:, column]) for _ in range(SHUFFLES)])
-            missed = (forest.predict(copies) - np.tile(truth, SHUFFLES)) ** 2
-            shuffled[column] += float(missed.sum()) / SHUFFLES
+            drawn, weights = _drawn(codes[:, column], chance)
+            copies = np.repeat(tested[None], len(drawn), axis=0)
+            copies[:, :, column] = drawn[:, None]
+            guessed = forest.predict(copies.reshape(-1, codes.shape[1])).reshape(len(drawn), len(truth))
+            shuffled[column] += float(weights @ ((guessed - truth) ** 2).sum(axis=1))
     whole = float(((target - target.mean()) ** 2).sum())
     return 1 - error / whole, (shuffled - error) / (2 * whole)
+
+
+def _drawn(codes: NDArray[np.float64], chance: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the values of an axis with their shares of the runs; of many values MOST_DRAWN that are drawn."""
+    values, counts = np.unique(codes, return_counts=True)
+    if len(values) <= MOST_DRAWN:
+        return values, counts / len(codes)
+    return chance.choice(codes, MOST_DRAWN), np.full(MOST_DRAWN, 1 / MOST_DRAWN)

@@ -58,3 +58,13 @@ def test_huge_values_are_no_reason_to_fail():
     axes = axes_of(2, 10)
     found = importance(axes, [1e300 * code for code in axes[0].codes])
     assert isinstance(found, Importance) and found.shares[0][0] == "a0"
+
+
+def test_of_a_few_runs_an_axis_with_two_values_has_its_whole_share():
+    axes = axes_of(2, 6)
+    found = importance(
+        axes, [0.4 * code + 0.01 * seed for code, seed in zip(axes[0].codes, axes[1].codes, strict=True)]
+    )
+    assert isinstance(found, Importance)
+    shares = dict(found.shares)
+    assert shares["a0"] == pytest.approx(1.0, abs=0.08) and shares["a1"] < 0.02
