@@ -19,7 +19,7 @@ def test_the_page_lies_beside_the_report_and_its_links_lead_to_runs(plat, spec, 
     elsewhere = tmp_path / "a" / "b"
     code, out, err = plat("report", path, "--out", str(elsewhere))
     assert code == 0, err
-    assert f"explore: {elsewhere / 'explore.html'}" in out
+    assert f"report: {elsewhere / 'report.html'}, beside it explore.html" in out
     assert not (home / "reports" / "small" / "explore.html").exists(), "a sweep does not take the seconds for it"
     assert plat("report", path)[0] == 0
     for folder in (home / "reports" / "small", elsewhere):

@@ -39,6 +39,7 @@ class Design:
     most     the most pairs
     reads    `script.metrics`: what reads the metrics; `text` reads JSON and text of the output
     gpus     GPUs of a run
+    own_folder  each run works in a folder of its own (`script.own_folder`)
     """
 
     metric: str
@@ -47,6 +48,7 @@ class Design:
     most: int = MOST
     reads: Any = "text"
     gpus: int = 0
+    own_folder: bool = False
 
     def checked(self) -> Design:
         """Return the design. Raises SpecError for a metric without a name, a margin or a number that cannot be used."""
@@ -82,6 +84,7 @@ def content(
             "script.metric": design.metric,
             "script.goal": "minimize" if design.lower else "maximize",
             **({"script.gpus": design.gpus} if design.gpus else {}),
+            **({"script.own_folder": True} if design.own_folder else {}),
         },
         "matrix": {
             "version": {

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from plat.spec.expansion.experiment import Experiment, Run
 
 FIRST = 4  # runs: two pairs, which show whether the seed changes anything
+ALONE = 4  # equal runs that show the same where each has a single value, which may be equal by chance
 SHOWN = 20  # names of metrics in a message
 CODES = {"better": 0, "worse": 10, "no difference of that size": 11, "undecided": 12, "fails": 13}
 WORDS = {
@@ -226,7 +227,8 @@ def _check_values(asked: Sweep, experiment: Experiment, design: Design) -> None:
         raise SpecError(f"{who} {design.metric}", where="--metric", fix=fix)
     for side, found in curves.items():
         metric = [own[own["key"] == design.metric].reset_index(drop=True) for own in found]
-        are_same = len(found) > 1 and all(own.equals(found[0]) for own in found)
+        least = 2 if found and len(found[0]) > 1 else ALONE
+        are_same = len(found) >= least and all(own.equals(found[0]) for own in found)
         if are_same or (len(found) >= LEAST and all(own.equals(metric[0]) for own in metric)):
             what = f"the seed changes nothing: {design.metric} of the {side} version is equal for {len(found)} seeds"
             fix = "let the script use it: `{seed}` in the command, an option --seed, or the variable PLAT_SEED"

@@ -20,7 +20,9 @@ def printed(made: MadeReport, quiet: bool = False) -> str:
     if made.folder is None:
         where = [f"nothing was written: {made.kept}"]
     else:
-        where = [f"{path.stem}: {shown(path)}" for path in made.files if path.suffix == ".html"]
+        names = {path.name for path in made.files}
+        beside = ", beside it explore.html" if "explore.html" in names else ""
+        where = [f"report: {shown(path)}{beside}" for path in made.files if path.name == "report.html"]
         where.append(f"tables and figures: {shown(made.folder)}/")
     return rendered(made.built) + "\n".join(where) + "\n"
 

@@ -50,6 +50,9 @@ def judge(
         str, typer.Option("--reads", metavar="SETTING", help="What reads the metrics, as `script.metrics`.")
     ] = "text",
     gpus: Annotated[int, typer.Option("--gpus", min=0, metavar="N", help="GPUs of a run.")] = 0,
+    own_folder: Annotated[
+        bool, typer.Option("--own-folder", help="For a script that writes into its folder: each run gets its own.")
+    ] = False,
     link: Annotated[
         bool, typer.Option("--link/--no-link", help="Link what git ignores into the files of a commit.")
     ] = True,
@@ -67,7 +70,7 @@ def judge(
     from plat.cli.screen.json_lines import progress_of_verb
 
     place = Home.find(home).checked()
-    design = Design(metric, lower, margin, most, reads, gpus).checked()
+    design = Design(metric, lower, margin, most, reads, gpus, own_folder).checked()
     limit = seconds_of(budget, "--budget") if budget is not None else None
     new, old = (with_seed(one) for one in find_versions(command, against, place, link=link))
     asked = Sweep(place, place.store_uri(store), chosen_place([], on, True), jobs)
