@@ -130,7 +130,7 @@ def test_what_the_first_pairs_show(plat, repository, home):
     (repository / "fixed2.py").write_text("print('step 1: val_loss: 5.0')\n")
     for _ in range(5):  # a repeated call is refused again
         code, _, err = plat("judge", "python fixed.py", *JUDGE[2:], "python fixed2.py", "-q")
-        assert code == 2 and "the seed changes nothing: val_loss of the old version is equal for 2 seeds" in err
+        assert code == 2 and "the seed changes nothing: val_loss of the old version is equal for 4 seeds" in err
     code, _, err = plat("judge", "python fixed.py", *JUDGE[2:], "HEAD", "-q")
     assert code == 2 and "fixed.py" in err  # which the commit does not have
     (repository / "seeded.py").write_text(script(5.0))
