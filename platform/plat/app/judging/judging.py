@@ -183,9 +183,10 @@ def judge(
 
 
 def _batches(some: Sequence[Run], by: int, is_first: bool) -> list[list[Run]]:
-    """Return runs in batches of this size, the first pairs alone."""
-    first, rest = (list(some[:FIRST]), list(some[FIRST:])) if is_first else ([], list(some))
-    return [batch for batch in (first, *(rest[at : at + by] for at in range(0, len(rest), max(by, 1)))) if batch]
+    """Return runs in batches of this size; the first pairs, and as many after them, which show what is wrong, alone."""
+    alone, rest = (2 * FIRST, list(some[2 * FIRST :])) if is_first else (0, list(some))
+    first = [list(some[at : at + FIRST]) for at in range(0, alone, FIRST)]
+    return [batch for batch in (*first, *(rest[at : at + by] for at in range(0, len(rest), max(by, 1)))) if batch]
 
 
 def _check_failures(report: SweepReport) -> None:
