@@ -47,7 +47,7 @@ JUDGE = ["judge", "python train.py", "--metric", "accuracy", "--against", "HEAD"
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=20, help="edits, every second of which is a planted gain")
+    parser.add_argument("--rounds", type=int, default=20, help="number of edits; every second edit is a planted gain")
     parser.add_argument("--folder", type=Path, help="where the program lies [a temporary folder]")
     parser.add_argument("--naive", action="store_true", help="keep what scored better in one run of each")
     options = parser.parse_args()

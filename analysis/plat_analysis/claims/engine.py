@@ -63,7 +63,7 @@ class Verdict:
     planned   where it stands if it is judged at looks, else None
     held      how many of how many rows decided it
     of_paper  True if the claim is one of a paper; the engine fills it in
-    expected  the statuses of which the file expects one, () if it expects nothing; the engine fills it in
+    expected  the statuses that the file accepts (`expect`), () if it has no `expect`; the engine fills it in
     part      `only: matrix.task=[sokoban]` if overrides chose a part of the matrix, else ""; the engine fills it in
     """
 

@@ -12,7 +12,7 @@ OLDER = {"reproduced": "shown", "partial": "shown_in_part", "not_reproduced": "c
 
 
 def expected_statuses(claim: Mapping[str, Any], where: str) -> tuple[str, ...]:
-    """Return the statuses of which a claim expects one, () if it expects nothing.
+    """Return the statuses that a claim accepts (`expect`), () if it has no `expect`.
 
     `expect` is one of STATUSES or a list of them, in words (`not of this size`) or as JSON spells them
     (`not_of_this_size`). `reproduced` is `shown`. Raises SpecError for anything else.

@@ -49,7 +49,7 @@ def wait(
     """Wait until runs are done, decided or failed.
 
     Waits for the runs of the named files, or all of this home. Gives up when nothing has gone on for half a minute.
-    Exit codes: 0 reached, 3 nothing goes on, 12 not in time.
+    Exit codes: 0 reached; 3 no run is active any more; 12 the time is over.
     """
     if until not in UNTIL:
         raise SpecError(
