@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 
 from plat.spec.expansion.experiment import Experiment
 from plat_analysis.claims.decided import LEVEL
-from plat_analysis.claims.engine import STATUSES, Verdict
+from plat_analysis.claims.engine import Verdict
 from plat_analysis.claims.reference import Earlier
+from plat_analysis.plugins.expectations import STATUSES
 from plat_analysis.shown_text import printable
 from plat_analysis.statistics.significance import holm
 

@@ -79,7 +79,8 @@ def wait(
         if any(states[state] for state in GOING_ON) or some_sweep_has(place, (entry.id for entry in entries)):
             last_sign = now
         is_over = until == "failed" and bool(entries) and states[RunStatus.DONE] == len(entries)
-        is_over = is_over or now - last_sign >= PATIENCE or (states[RunStatus.FAILED] and now - last_sign >= every)
+        has_failed = states[RunStatus.FAILED] > 0 and now - last_sign >= every
+        is_over = is_over or has_failed or now - last_sign >= PATIENCE
         if reached or is_over or (limit is not None and now - started >= limit):
             break
         time.sleep(every if limit is None else max(0.0, min(every, limit - (now - started))))
