@@ -6,7 +6,7 @@ no absolute path.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import compress
@@ -14,6 +14,7 @@ from itertools import compress
 from plat.spec.expansion.experiment import Experiment
 from plat.words.metric_names import SUCCESS, VAL_SUCCESS
 from plat.words.outcomes import FINISHED
+from plat.words.usage import SUMS, TAG, Rates, Usage, total
 from plat_analysis.artifact import DASH, Cell, Column, Figure, Row, Table, Tone, number
 from plat_analysis.claims.engine import Verdict
 from plat_analysis.claims.reference import Earlier
@@ -123,6 +124,7 @@ class Provenance:
     overrides  the overrides of the command line, as typed
     versions   package -> version, of what drew the report, e.g. {"plat": "0.2.0"}
     plan       when the plan of `decide` was written, in words; "" without one
+    rates      what the user pays, for the price of the runs; None: their time and energy alone
     """
 
     command: str = ""
@@ -130,6 +132,24 @@ class Provenance:
     versions: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     plan: str = ""
+    rates: Rates | None = None
+
+
+def used_by(runs: Iterable[RunView]) -> tuple[Usage, int]:
+    """Return what the runs with a record of it used together, and their number."""
+    recorded = [
+        Usage.of({name: run.tag(f"{TAG}{name}") for name in (*SUMS, "gpu_shared")})
+        for run in runs
+        if run.tag(f"{TAG}seconds") is not None
+    ]
+    return total(recorded), len(recorded)
+
+
+def cost_text(runs: Sequence[RunView], rates: Rates | None) -> str:
+    """Return what the runs used in words, e.g. `1.9 h of runs, 3.4 h of CPU time`; "" if no run has a record of it."""
+    used, count = used_by(runs)
+    some = "" if count == len(runs) else f" ({count} of {len(runs)} runs have a record of it)"
+    return used.text(rates) + some if count else ""
 
 
 def provenance_facts(
@@ -147,6 +167,7 @@ def provenance_facts(
         ("overrides", " ".join(known.overrides) if provenance else ""),
         ("plan", known.plan),
         ("scale", experiment.scale),
+        ("cost", cost_text(runs, known.rates)),
         ("newest run ended", max(ends, default="")),
         ("trained with", ", ".join(trainers)),
         ("drawn with", drawn_with),

@@ -30,6 +30,7 @@ from plat.units import are, counted
 if TYPE_CHECKING:
     from plat.spec.expansion.experiment import Experiment
     from plat.store.mlflow.frames import Frames
+    from plat.words.usage import Rates
     from plat_analysis.report.report import Provenance, Report
     from plat_analysis.report.verdicts import Judged
 
@@ -65,13 +66,15 @@ def make_report(
     *,
     record: bool = True,
     explorer: bool = False,
+    rates: Rates | None = None,
 ) -> MadeReport:
     """Build, write and log the report of one experiment. Parts that fail are in `built.failures`; others are built.
 
     Unless `out` names a folder, nothing is written in a read-only home, nor where the code has changed and fewer runs
     are done with it than were before: the earlier report is kept. With `record`, runs that were changed in the store
     are first imported again, and the report is logged there; without it, the store is not changed.
-    With `explorer`, `explore.html` is written, too, which takes some seconds.
+    With `explorer`, `explore.html` is written, too, which takes some seconds. With `rates`, the page says what the runs
+    cost.
     """
     from plat.store.mlflow.frames import Store
     from plat_analysis.report.build import build_report
@@ -83,7 +86,7 @@ def make_report(
     notes, (plan, is_written) = _notes(home, experiment, frames, record, earlier), plan_note(home, uri, experiment)
     notes = (*notes, f"{plan}.") if plan and not is_written else notes
     plan = f"{plan}; intervals of tables and figures make no allowance for its looks" if is_written else ""
-    built = build_report(frames, experiment, replace(provenance(experiment), notes=notes, plan=plan))
+    built = build_report(frames, experiment, replace(provenance(experiment), notes=notes, plan=plan, rates=rates))
     whole = not built.failures and not frames.changed
     if out is None and is_read_only(home):
         why = f"{home.root} is read-only; `--out DIR` writes the report elsewhere"

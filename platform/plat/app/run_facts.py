@@ -34,6 +34,7 @@ from plat.trainer.finding import shown_metrics
 from plat.units import duration, measured, percent
 from plat.words.metric_names import own_metric
 from plat.words.states import RunStatus
+from plat.words.usage import Usage
 
 METRIC = "metric:"  # a metric whose name an axis or a field has
 SHARES = ("success", "best")  # shown in percent
@@ -95,7 +96,7 @@ class RunFacts:
             return None
         if key in SHARES or (key in self.shown and key not in self.entry.axes):
             return percent(value)
-        if key in ("seconds", "age"):
+        if key in ("seconds", "cpu_seconds", "age"):
             return duration(value)
         if isinstance(value, float):
             return float(f"{value:.4g}")
@@ -124,6 +125,10 @@ class RunFacts:
             began = read_attempt_meta(attempts[-1]).get("time")
             walls.append(max(0.0, time.time() - began) if isinstance(began, int | float) else 0.0)
         return sum(walls) if walls else None
+
+    def usage(self) -> dict[str, Any]:
+        """Return what a done run used (see `plat.words.usage`); {} for any other, and without a record."""
+        return self._result.get("usage") or {}
 
     @cached_property
     def shown(self) -> Mapping[str, str]:
@@ -208,6 +213,9 @@ FIELDS: dict[str, Callable[[RunFacts], Any]] = {
     "success": lambda facts: facts.entry.state.success,  # the newest value of the headline metric
     "best": RunFacts.best,
     "seconds": RunFacts.seconds,
+    "cpu_seconds": lambda facts: facts.usage().get("cpu_seconds"),
+    "gpu_percent": lambda facts: facts.usage().get("gpu_percent"),
+    "kwh": lambda facts: Usage.of(facts.usage()).kwh if facts.usage() else None,
     "age": lambda facts: facts.entry.state.age,  # seconds since the last sign of life
     "reason": lambda facts: facts.entry.state.reason or None,  # why the last attempt ended
     "trainer": lambda facts: facts._meta.get("trainer"),

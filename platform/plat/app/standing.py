@@ -20,6 +20,7 @@ from plat.words.states import RunStatus
 
 if TYPE_CHECKING:
     from plat.spec.expansion.experiment import Run
+    from plat.trainer.resources import Resources
 
 MOST_REASONS = 6  # lines of reasons; runs with further reasons are only counted
 LONGEST = 160  # characters of the problem, and of the fix
@@ -129,8 +130,12 @@ def work_to_go(home: Home, runs: Sequence[Run], states: Mapping[str, RunState]) 
     history = History.read(home.history)
     rates = {run.id: rate_so_far(home.run(run.id), states[run.id]) for run in left}
     costs = {run.id: history.seconds(run, states[run.id].step or 0, rates[run.id]) for run in left}
-    known = [(cost, Resources.of(run.resources).gpus) for run in left if (cost := costs[run.id]) is not None]
+    known = [(cost, _gpus(Resources.of(run.resources))) for run in left if (cost := costs[run.id]) is not None]
     return _total(known) if len(known) == len(left) else None
+
+
+def _gpus(needed: Resources) -> float:
+    return needed.gpus * max(1, needed.nodes)
 
 
 def _total(parts: Iterable[tuple[float, float]]) -> Work:

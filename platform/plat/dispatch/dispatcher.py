@@ -21,6 +21,7 @@ from plat.store.coordination.submissions import Submission
 from plat.store.home import Home
 from plat.words.outcomes import is_result
 from plat.words.states import JobState
+from plat.words.usage import Rates
 
 if TYPE_CHECKING:
     from plat.spec.expansion.run import Run
@@ -147,6 +148,11 @@ class Dispatcher(ABC):
         A file may lie beside the experiment files `files`. Raises SpecError if it is not found.
         """
         return cluster
+
+    @classmethod
+    def rates(cls, cluster: Sequence[str]) -> Rates | None:
+        """Return what the user pays, if these settings say it. Raises SpecError for wrong settings."""
+        return None
 
     @classmethod
     def check_settings(cls, cluster: Sequence[str], detach: bool) -> None:

@@ -25,6 +25,7 @@ from plat.trainer.api import PlanNote, Trainer
 from plat.trainer.finding import find_trainer
 from plat.trainer.resources import Resources
 from plat.words.states import RunStatus
+from plat.words.usage import total
 
 Standing = Callable[[Home, Iterable[str]], dict[str, RunState]]
 SAMPLED = 5  # finished runs whose size is measured
@@ -76,6 +77,7 @@ def make_plan(
         wall_seconds=max(work / workers, longest) if is_known else None,
         disk_bytes=disk_bytes([row.run for row in left], bytes_per_run(home, done[:SAMPLED])),
         measured=len(costs),
+        usage=total(history.usage(row.run, row.seconds or 0.0) for row in left) if is_known else None,
         notes=_notes(home, [row.run for row in left]),
         needs=needs_of(row.run for row in left),
     )

@@ -30,6 +30,8 @@ from plat.store.run_directory.run_files import read_attempt_meta
 from plat.store.run_directory.state import RunState
 from plat.trainer.api import has_own
 from plat.trainer.finding import find_trainer
+from plat.trainer.resources import Resources
+from plat.words.usage import Usage
 
 DEFAULT_PREPARE_SECONDS = 30.0  # one base model on one CPU core
 DEFAULT_RUN_BYTES = 8_000_000  # three checkpoints with optimiser state, spool and log
@@ -45,6 +47,7 @@ class History:
     def __init__(self, lines: Iterable[dict[str, Any]]) -> None:
         self.rates: dict[Facts, list[float]] = defaultdict(list)
         self.whole: dict[Facts, list[tuple[float, int]]] = defaultdict(list)  # seconds and last step of whole runs
+        self.used: dict[Facts, list[Usage]] = defaultdict(list)
         self.prepared: dict[str, float] = {}
         for line in lines:
             wall, iterations = line.get("wall"), line.get("iterations")
@@ -52,12 +55,16 @@ class History:
                 continue
             if line.get("prepare"):
                 self.prepared[str(line["prepare"])] = float(wall)
-            elif isinstance(iterations, int) and iterations > 0:
+            elif isinstance(iterations, int) and iterations >= 0:
                 cost = line.get("cost")
                 known = cost if isinstance(cost, dict) else {}
                 for key in _keys(line.get("trainer"), line.get("scale"), known.items()):
-                    self.rates[key].append(wall / iterations)
-                    self.whole[key].append((float(wall), iterations))
+                    if iterations:
+                        self.rates[key].append(wall / iterations)
+                    if iterations or line.get("spent") == wall:  # else an attempt that had nothing left to do
+                        self.whole[key].append((float(wall), iterations))
+                    if isinstance(line.get("usage"), dict):
+                        self.used[key].append(Usage.of(line["usage"]))
         self._percentiles: dict[Facts, tuple[float, float] | None] = {}
         self._trainer = functools.cache(find_trainer)  # there may be 100,000 runs, and few trainers
         self._iterations = functools.cache(lambda trainer: checked_call(find_trainer(trainer), "iterations"))
@@ -105,9 +112,26 @@ class History:
                 last = median(step for _, step in newest)
                 if rate_so_far is not None:
                     return max(0.0, last - done) * rate_so_far, max(0.0, last - done) * rate_so_far
-                seconds, left = sorted(wall for wall, _ in newest), max(0.0, 1 - done / last)
+                seconds, left = sorted(wall for wall, _ in newest), max(0.0, 1 - done / last) if last else 1.0
                 return left * median(seconds), left * _percentile(seconds, 0.9)
         return None
+
+    def usage(self, run: Run, seconds: float) -> Usage:
+        """Return what a run will use in these seconds, if it uses as much per second as similar runs here did.
+
+        The GPUs are those that it asks for. Numbers of which similar runs have no measurement are None.
+        """
+        needed = Resources.of(run.resources)
+        gpu_seconds = seconds * needed.gpus * max(1, needed.nodes)
+        facts = cost_facts(run.config, self._trainer(run.trainer))
+        for key in _keys(run.trainer, run.config.get("scale"), facts.items()):
+            if newest := [one for one in self.used.get(key, ())[-NEWEST:] if one.seconds > 0]:
+                cpu, cpu_kwh, gpu_kwh = (
+                    seconds * median(rates) if (rates := _rates(newest, name)) else None
+                    for name in ("cpu_seconds", "cpu_kwh", "gpu_kwh")
+                )
+                return Usage(seconds, cpu, gpu_seconds, cpu_kwh, gpu_kwh if gpu_seconds else 0.0)
+        return Usage(seconds, None, gpu_seconds, None, None if gpu_seconds else 0.0)
 
     def note(self, run: Run, rate: float) -> None:
         """Count the seconds per iteration of an unfinished run among those of similar runs."""
@@ -137,6 +161,11 @@ class History:
             for (trainer, key), title in jobs.items()
             if key not in cached
         ]
+
+
+def _rates(used: Iterable[Usage], name: str) -> list[float]:
+    """Return a number of each usage per second of it; those without this number are left out."""
+    return [value / one.seconds for one in used if (value := getattr(one, name)) is not None]
 
 
 def _percentile(ordered: Sequence[float], share: float) -> float:

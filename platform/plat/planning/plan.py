@@ -18,6 +18,7 @@ from plat.trainer.api import Need, PlanNote
 from plat.trainer.resources import Resources
 from plat.units import counted, duration, percent, size
 from plat.words.states import RunStatus
+from plat.words.usage import Rates, Usage
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,8 @@ class Plan:
     measured: int
     notes: list[PlanNote]  # of the trainers of the runs that are left
     needs: list[Need]  # of the runs that are left, beside this package
+    usage: Usage | None = None  # of the runs that are left, preparations not counted; None as for the work seconds
+    rates: Rates | None = None  # prices that the user has given
 
     def counts(self) -> dict[str, int]:
         """Return state -> number of runs, for every state."""
@@ -108,6 +111,7 @@ class Plan:
                 "disk_bytes": self.disk_bytes,
                 "preparations": self.preparations,
                 "measured_runs": self.measured,
+                "usage": self.usage and self.usage.to_json(self.rates),
                 "basis": self.basis(),
                 "kinds": list(map(asdict, self.kinds)),
                 "asked": list(map(asdict, self.asked)),
@@ -190,7 +194,10 @@ class Plan:
         slow = sum(row.spread[1] for row in left if row.spread is not None) - sum(row.seconds or 0.0 for row in left)
         slowest = f", {duration(self.work_seconds + slow)} if all are as slow as the slowest 10 %" if slow >= 1 else ""
         time = f"about {duration(self.wall_seconds)} with {workers} ({duration(self.work_seconds)} of work{slowest})"
-        return [*lines, f"{head}: {time}, {disk} ({self.basis()})"]
+        lines.append(f"{head}: {time}, {disk} ({self.basis()})")
+        if self.usage and (self.rates or self.usage.gpu_seconds or self.usage.kwh is not None):
+            lines.append(f"that is {self.usage.text(self.rates)}")
+        return lines
 
 
 def _line(row: PlanRow, width: int) -> str:

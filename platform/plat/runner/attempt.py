@@ -15,6 +15,7 @@ from plat.errors import PlatError, RunError
 from plat.plugins.plugin_code import FILES, read_files_again
 from plat.processes.own_process import Stop
 from plat.processes.process_tree import contained
+from plat.processes.usage import Meter
 from plat.runner import failures
 from plat.runner.failures import classify
 from plat.runner.training import train, typed_config
@@ -23,16 +24,17 @@ from plat.spec.composition.trainer_calls import iterations_of
 from plat.spec.identity.run_identity import changed_code, refuse, snapshot
 from plat.store.disk.durable import append_line, create, to_checked_json
 from plat.store.home import Home
-from plat.store.run_directory.attempts import hardware_used, requested_end
+from plat.store.run_directory.attempts import requested_end
 from plat.store.run_directory.damage import CODE_CHANGED
 from plat.store.run_directory.history import covered_attempts
 from plat.store.run_directory.paths import AttemptPaths, RunPaths
-from plat.store.run_directory.run_files import gpus_of, headline_of, read_outcome
+from plat.store.run_directory.run_files import gpus_of, headline_of, nodes_of, read_outcome
 from plat.store.run_directory.run_io import FileRunIO, read_facts
 from plat.trainer.api import Trainer
 from plat.trainer.finding import find_trainer
 from plat.trainer.heartbeat import beating
 from plat.words.outcomes import INTERRUPTED, failed, is_result
+from plat.words.usage import total_usage, usage_of
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ def perform(attempt: Attempt, stop: Stop) -> str:
     outcome is `failed:disk`, and the next attempt resumes from the newest checkpoint. Raises OSError if the outcome or
     the result cannot be written.
     """
-    started = time.monotonic()
+    meter = Meter()
     io: FileRunIO | None = None
     summary: dict[str, Any] = {}
     try:
@@ -78,6 +80,7 @@ def perform(attempt: Attempt, stop: Stop) -> str:
         text = error.render() if isinstance(error, PlatError) else f"{type(error).__name__}: {error}"
         end = End(outcome, writable(reason), writable(text))
     end = _after_request(end, attempt.run, stop)
+    usage = usage_of(meter.facts(), gpus_of(attempt.meta), nodes_of(attempt.meta))
     record = {
         "run": attempt.run.id,
         "attempt": attempt.paths.number,
@@ -85,12 +88,13 @@ def perform(attempt: Attempt, stop: Stop) -> str:
         "reason": end.reason,
         "step": io.step if io else None,
         "success": io.success if io else None,
-        "wall": round(time.monotonic() - started, 3),
+        "wall": usage["seconds"],
         "error": end.error,
         "summary": {**read_facts(attempt.paths), **summary},
         "time": time.time(),
         "events": io.events if io else None,
-        **hardware_used(),
+        "usage": usage,
+        **meter.hardware(),
     }
     try:
         if io is not None:
@@ -196,6 +200,7 @@ def publish(attempt: Attempt, record: dict[str, Any], restored_step: int) -> Non
         "attempts": [past.number for past in attempts],
         "events": _events(attempt, record),
         "wall": round(sum(outcome.get("wall") or 0.0 for outcome in outcomes), 3),
+        "usage": total_usage([outcome["usage"] for outcome in outcomes if outcome.get("usage")]),
     }
     if create(run.result, to_checked_json(result)):
         line = _history_line(attempt.config, meta, record, restored_step)
@@ -220,6 +225,7 @@ def _history_line(config: dict[str, Any], meta: dict[str, Any], record: dict[str
         "iterations": (record["step"] or 0) - start,  # done in `wall` seconds
         "wall": record["wall"],
         "gpus": gpus_of(meta),
+        "usage": record["usage"],
         "peak_mb": record["peak_mb"],
         "outcome": record["outcome"],
     }

@@ -56,6 +56,27 @@ class ClaimsData(TypedDict):
     """Files that could not be judged."""
 
 
+class Cost(TypedDict):
+    """What runs used; null: not measured for one of them."""
+
+    runs: int
+    """Those with a record of it."""
+    seconds: float
+    cpu_seconds: float | None
+    gpu_seconds: float
+    cpu_kwh: float | None
+    gpu_kwh: float | None
+    kwh: float | None
+    """What was measured of both."""
+    is_shared: bool
+    """Whether other programs were on the GPUs."""
+    money: NotRequired[float | None]
+    """At the rates of the profile `cluster=NAME`, as the following keys."""
+    currency: NotRequired[str]
+    money_without: NotRequired[list[str]]
+    kg_co2: NotRequired[float | None]
+
+
 class ReportData(TypedDict):
     """A report that was made."""
 
@@ -67,6 +88,7 @@ class ReportData(TypedDict):
     """Whether every part could be made of all runs."""
     kept: str
     """Why nothing was written."""
+    cost: Cost
     verdicts: list[Verdict]
 
 

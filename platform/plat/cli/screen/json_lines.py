@@ -68,11 +68,16 @@ def ends_data(report: SweepReport, reports: Sequence[MadeReport] = ()) -> dict[s
 
 def report_data(made: MadeReport) -> dict[str, Any]:
     """Return a report that was made, as `ReportData`."""
+    from plat_analysis.report.report import used_by
+
+    used, count = used_by(made.built.results.runs)
+    rates = made.built.provenance.rates if made.built.provenance else None
     return {
         "experiment": made.built.experiment.name,
         "page": next((str(path) for path in made.files if path.name == "report.html"), None),
         "files": list(map(str, made.files)),
         "is_whole": made.whole,
         "kept": made.kept,
+        "cost": {"runs": count, **used.to_json(rates)},
         "verdicts": [verdict.as_dict() for verdict in made.built.claims],
     }

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from plat.app.checking import claims_foreseen, foreseen_lines, plan_checked, warn_of_machine
 from plat.app.deciding import foresee
 from plat.app.loading import any_search, load_experiments, split
+from plat.app.rates import rates_of
 from plat.cli.common import (
     Arguments,
     DecideOption,
@@ -35,7 +37,8 @@ def plan(
     """Show what would run and what it costs.
 
     Prints the matrix, what is done, running and missing, and the expected time. Writes nothing here. A server as
-    --store must take artifacts and give them back: one file is written there.
+    --store must take artifacts and give them back: one file is written there. With `cluster=NAME` also the money, at
+    the rates under `cost:` in this profile.
     """
     return planned(with_decide(arguments, decide), jobs, home, store)
 
@@ -51,7 +54,7 @@ def planned(arguments: Sequence[str], jobs: int | None, home: str | None, store:
     experiments = load_experiments(arguments, home=home)
     check_artifacts(place, place.store_uri(store))
     looks = [foresee(place, place.store_uri(store), one) for one in experiments if one.decide]
-    made = plan_checked(experiments, place, overrides, jobs)
+    made = replace(plan_checked(experiments, place, overrides, jobs), rates=rates_of(arguments))
     warn_of_machine([row.run for row in made.left], place)
     claims = claims_foreseen(experiments)
     data = {"home": str(place.root), **made.to_json(), "claims": claims, "decide": [one.to_json() for one in looks]}

@@ -11,6 +11,7 @@ import typer
 from plat.app.entries import with_code_of_runs
 from plat.app.importing import catch_up
 from plat.app.loading import split
+from plat.app.rates import rates_of
 from plat.app.report_making import Tolerant, make_report, write_joint
 from plat.cli.common import (
     RUNS_FAILED,
@@ -48,7 +49,8 @@ def report(
     """Build tables, figures and one HTML page.
 
     Reads the store, which is first brought up to date, and records the findings there. Several files share one page,
-    beside the page of each; a file with a mistake is named, and the others are built.
+    beside the page of each; a file with a mistake is named, and the others are built. With `cluster=NAME` the page has
+    the money that the runs cost, at the rates under `cost:` in this profile.
     """
     files, overrides = split(arguments)
     place = Home.find(home).checked()
@@ -57,10 +59,11 @@ def report(
     experiments = tolerant.load(files, overrides, home, WITHOUT_FILE)
     experiments = with_code_of_runs(experiments, place) if code_of_runs else experiments
     exit_code = 0 if no_record else catch_up(place, uri, experiments)
+    make = partial(make_report, record=not no_record, explorer=True, rates=rates_of(arguments))
     built, reports, page = [], [], None
     for experiment in experiments:
         folder = out / experiment.report_name if out and tolerant.several else out
-        made = tolerant.call(partial(make_report, record=not no_record, explorer=True), place, uri, experiment, folder)
+        made = tolerant.call(make, place, uri, experiment, folder)
         if made is not None:
             if not settings.json:
                 print(printed(made, quiet), end="")

@@ -18,6 +18,7 @@ from plat.processes.locks import open_lock, take_lock
 from plat.processes.own_process import usable_cores
 from plat.trainer.allocation import machines
 from plat.units import counted
+from plat.words.usage import GPUS
 
 
 def visible_gpus() -> list[str]:
@@ -135,14 +136,14 @@ class Devices:
         return len(self._choice(job)) == math.ceil(job.gpus)
 
     def take(self, job: LocalJob) -> dict[str, str]:
-        """Give a job its cores and GPUs; return environment variables that hide all other GPUs.
+        """Give a job its cores and GPUs; return variables that hide all other GPUs and say how many it has.
 
         The caller makes sure that the job fits: it gets fewer GPUs if it does not.
         """
         self.cores.take(job.id, job.threads)
         job.devices = self._choice(job)
         self._add_free(job, -1)
-        return {"CUDA_VISIBLE_DEVICES": ",".join(job.devices)}
+        return {"CUDA_VISIBLE_DEVICES": ",".join(job.devices), GPUS: f"{job.gpus:g}"}
 
     def give_back(self, job: LocalJob) -> None:
         self.cores.give_back(job.id)

@@ -25,6 +25,7 @@ from plat.spec.reading import yaml_reader
 from plat.spec.reading.yaml_scalar import option_scalar
 from plat.suggest import suggest
 from plat.trainer.resources import Resources
+from plat.words.usage import Rates
 
 FOLDER = "slurm"
 KEY = "cluster="
@@ -96,6 +97,7 @@ class Profile:
     refresh: float = 10.0  # seconds
     accept_within: float = 60.0  # seconds
     command_timeout: float = 60.0  # seconds
+    cost: Rates | None = None
     further: Mapping[str, Any] = field(default_factory=dict)
     old_names: tuple[str, ...] = ()
 
@@ -254,6 +256,7 @@ OPTIONS: dict[str, Callable[[str, Any], Any]] = {
     "mem_gb": profile_values.memory,
     "slurm_additional_parameters": profile_values.additional,
     "models": _models,
+    "cost": profile_values.cost,
 }
 for _own in ("name", "further", "old_names"):  # fields that no option sets
     OPTIONS.pop(_own, None)

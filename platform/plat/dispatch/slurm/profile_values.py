@@ -5,6 +5,7 @@ They raise SpecError without a place, which the reader of the profile adds.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 from pathlib import Path
@@ -12,6 +13,8 @@ from typing import Any
 
 from plat.dispatch.slurm.commands import minutes_of
 from plat.errors import SpecError
+from plat.suggest import suggest
+from plat.words.usage import Rates
 
 _HERE = Path(__file__).resolve()
 # The profiles of plat: in the package if a wheel was installed, else at the top of the checkout.
@@ -87,6 +90,22 @@ def named_texts(key: str, value: Any) -> dict[str, str]:
                 f"{key}: {name!r} cannot be a name here", fix="use letters, digits and _ (- in options of sbatch)"
             )
     return {name: str(item).lower() if isinstance(item, bool) else str(item) for name, item in value.items()}
+
+
+def cost(key: str, value: Any) -> Rates:
+    """Return what the user pays, from a mapping of the names of `Rates`."""
+    names = [field.name for field in dataclasses.fields(Rates)]
+    if not isinstance(value, dict):
+        raise wrong(key, value, "a mapping such as {gpu_hour: 2.1, kwh: 0.3, currency: EUR}")
+    for name, given in value.items():
+        if name not in names:
+            raise SpecError(f"{key}: unknown rate {name!r}", fix=suggest(str(name), names, "rates"))
+        if name == "currency":
+            text(f"{key}.currency", given)
+        elif isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given < 1e9:
+            raise wrong(f"{key}.{name}", given, "a number of at least 0")
+    numbers = {name: float(given) for name, given in value.items() if name != "currency"}
+    return Rates(currency=str(value.get("currency", "")), **numbers)
 
 
 def additional(key: str, value: Any) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from plat.store.coordination.submissions import Record, Submission, open_record
 from plat.store.home import Home
 from plat.trainer.resources import Resources
 from plat.units import counted
+from plat.words.usage import Rates
 
 if TYPE_CHECKING:
     from plat.spec.expansion.run import Run
@@ -67,6 +68,11 @@ class SlurmDispatcher(ScheduledDispatcher):
     def located(cls, cluster: Sequence[str], files: Sequence[Path]) -> Sequence[str]:
         """Return the settings with the path of a profile's file in the place of its name."""
         return with_profile_path(cluster, files)
+
+    @classmethod
+    def rates(cls, cluster: Sequence[str]) -> Rates | None:
+        """Return `cost` of the profile. Raises SpecError for a wrong profile."""
+        return load_profile(cluster).cost
 
     @classmethod
     def check_settings(cls, cluster: Sequence[str], detach: bool) -> None:

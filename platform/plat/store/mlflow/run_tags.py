@@ -11,6 +11,7 @@ from typing import Any
 
 from plat.store.run_directory.numerics import numerics_of_run
 from plat.store.run_directory.types import is_time
+from plat.words import usage
 from plat.words.outcomes import ENDED_ON_REQUEST, is_failure, is_result
 
 CODE_FACTS = ("commit", "dirty", "diff_sha256")  # of meta.json's `code`, as tags
@@ -77,6 +78,7 @@ def result_tags(meta: Mapping[str, Any], ended: Mapping[str, Any], facts: Mappin
     end = millis(ended.get("time"))
     if end is not None:
         tags["plat.ended"] = datetime.fromtimestamp(end // 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    tags |= {f"{usage.TAG}{key}": text(value) for key, value in (ended.get("usage") or {}).items()}
     if ended.get("reason"):
         tags["plat.reason"] = str(ended["reason"])
     return tags

@@ -9,9 +9,7 @@ import contextlib
 import os
 import platform
 import signal
-import sys
 import time
-from typing import Any
 
 from plat.errors import RunError
 from plat.plain_files import read_text
@@ -138,14 +136,3 @@ def end_attempt(paths: RunPaths, attempt: AttemptPaths, outcome: str, reason: st
     whose = {"run": paths.id, "attempt": attempt.number}
     with contextlib.suppress(OSError):
         create(attempt.outcome, to_checked_json({**whose, **record, "summary": {}, "time": time.time()}))
-
-
-def hardware_used() -> dict[str, Any]:
-    """Return "peak_mb", the peak memory of this process in MiB, and "gpu", the GPU's name, if torch used one."""
-    import resource
-
-    facts: dict[str, Any] = {"peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024}
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_initialized():
-        facts["gpu"] = torch.cuda.get_device_name()
-    return facts

@@ -108,10 +108,20 @@ def meta_damage(paths: RunPaths) -> Damage | None:
 
 
 def gpus_of(meta: Mapping[str, Any]) -> int:
-    """Return the number of GPUs in a run's resources, 0 if meta.json has none."""
+    """Return the number of GPUs in a run's resources, on all its machines; 0 if meta.json has none."""
+    each, nodes = (_count(meta, name) for name in ("gpus", "nodes"))
+    return each * max(1, nodes)
+
+
+def nodes_of(meta: Mapping[str, Any]) -> int:
+    """Return the number of machines in a run's resources, 1 if meta.json has none."""
+    return max(1, _count(meta, "nodes"))
+
+
+def _count(meta: Mapping[str, Any], name: str) -> int:
     resources = meta.get("resources")
-    gpus = resources.get("gpus") if isinstance(resources, Mapping) else 0
-    return gpus if isinstance(gpus, int) else 0
+    value = resources.get(name) if isinstance(resources, Mapping) else 0
+    return value if isinstance(value, int) else 0
 
 
 def read_status(attempt: AttemptPaths) -> str:

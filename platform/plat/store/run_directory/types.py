@@ -138,6 +138,7 @@ ENDED = {
     "wall": _or_nothing(NUMBER),
     "reason": _or_nothing(TEXT),
     "summary": _or_nothing(MAPPING),
+    "usage": MAPPING,
 }
 RESULT = {
     **ENDED,
