@@ -8,12 +8,13 @@ numbers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from plat_analysis.data.labels import axis_label
 from plat_analysis.explore.runs import Axis
 
 LEAST_RUNS = 10
@@ -24,16 +25,24 @@ MOST_RUNS = 2000  # the first in random order; more would take minutes
 
 @dataclass(frozen=True)
 class Importance:
-    """Hold what a forest found.
+    """Hold what a forest found, ours or for a search that of Optuna (`of_search`).
 
-    explained  share of the variance of unseen runs that the forest explains, 0 to 1
+    explained  share of the variance of unseen runs that the forest explains, 0 to 1; None for a search
     shares     (label of the axis, its share of the variance), the largest first; axes that act together share some
-    runs       the number of runs with a value
+    runs       the number of runs with a value; of a search, of its complete trials
+    objective  of the search
     """
 
-    explained: float
+    explained: float | None
     shares: list[tuple[str, float]]
     runs: int
+    objective: str = ""
+
+
+def of_search(shares: Mapping[str, float], trials: int, objective: str) -> Importance:
+    """Return what Optuna found: `shares` of the parameters in the variance of the objective over complete trials."""
+    ordered = sorted(shares.items(), key=lambda one: -one[1])
+    return Importance(None, [(axis_label(name), share) for name, share in ordered], trials, objective)
 
 
 def importance(axes: Sequence[Axis], values: Sequence[float | None]) -> Importance | str:

@@ -25,20 +25,31 @@ NAME = "explore.html"
 PACKAGES = ("bokeh", "scikit-learn")  # the extra `explore`
 
 
-def explorer_files(results: Results, places: Places) -> dict[str, bytes]:
-    """Return name -> content of the explorer of a report; {} if the packages of the extra `explore` are missing."""
-    if not all(map(is_installed, PACKAGES)):
+def is_possible() -> bool:
+    """Return True if the packages of the extra `explore` are installed."""
+    return all(map(is_installed, PACKAGES))
+
+
+def explorer_files(results: Results, places: Places, searched: Importance | None = None) -> dict[str, bytes]:
+    """Return name -> content of the explorer of a report; {} if the packages of the extra `explore` are missing.
+
+    searched  which parameters matter by Optuna, for the runs of a search
+    """
+    if not is_possible():
         return {}
-    return {NAME: explorer(results, places).encode("utf-8", "backslashreplace")}
+    return {NAME: explorer(results, places, searched).encode("utf-8", "backslashreplace")}
 
 
-def explorer(results: Results, places: Places) -> str:
-    """Return the page as HTML. It needs bokeh, and scikit-learn from ten runs on."""
+def explorer(results: Results, places: Places, searched: Importance | None = None) -> str:
+    """Return the page as HTML, with `searched` in the place of its own importance of axes.
+
+    It needs bokeh, and scikit-learn from ten runs on.
+    """
     from jinja2 import Environment, StrictUndefined
 
     axes, metrics = axes_of(results), Metrics.of(results)
     steps, columns, most = metric_columns(results, metrics)
-    found = importance(axes, columns[0]["last"]) if columns else "No run has logged a metric."
+    found = searched or (importance(axes, columns[0]["last"]) if columns else "No run has logged a metric.")
     environment = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
     done = sum(not run.missing for run in results.runs)
     return environment.from_string(_text("page/explore.html.j2")).render(

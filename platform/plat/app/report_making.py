@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from plat.app.deciding import plan_note
-from plat.app.exploring import explorer_beside
+from plat.app.exploring import explorer_beside, joint_explorer
 from plat.app.importing import load_results, unless_archived
 from plat.app.loading import load_experiments, split
 from plat.app.messages import tell
@@ -238,9 +238,14 @@ class Tolerant:
 
 
 def write_joint(
-    home: Home, built: Sequence[Report], failed: Sequence[PlatError], arguments: Sequence[str], out: Path | None
+    home: Home,
+    uri: str,
+    built: Sequence[Report],
+    failed: Sequence[PlatError],
+    arguments: Sequence[str],
+    out: Path | None,
 ) -> Path | None:
-    """Write the page of all reports and return its path; in a read-only home without `out`, return None.
+    """Write the page of all reports, and their explorer; return the path; None in a read-only home without `out`.
 
     `failed` are the errors shown on the page; `arguments` are the files and overrides of the command shown there.
     """
@@ -252,9 +257,10 @@ def write_joint(
     folder = out or home.create().reports / joint_name([report.experiment for report in built])
     here = f"{os.getcwd()}{os.sep}"  # a page holds no absolute path
     failures = [Failure(error.what, str(error.where or "").replace(here, ""), error.fix or "") for error in failed]
-    files, overrides = split(arguments)
-    command = ["plat", "report", *map(os.path.relpath, files), *overrides]
-    write = partial(write_files, joint_files(built, failures, shlex.join(command)))
+    named, overrides = split(arguments)
+    command = ["plat", "report", *map(os.path.relpath, named), *overrides]
+    files = joint_files(built, failures, shlex.join(command)) | joint_explorer(home, uri, built, folder)
+    write = partial(write_files, files)
     written = write(out) if out else replace_report(write, folder)
     page: Path = written["report.html"]
     return page

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from plat.app import report_making
 from plat.app.checking import warn_of_machine
+from plat.app.exploring import explorer_beside
 from plat.app.importing import load_results, unless_archived
 from plat.cli.common import shown
 from plat.cli.result import Result
 from plat.cli.screen import report_text
 from plat.cli.screen.table import table
+from plat.extras import is_installed
 from plat.store.disk.durable import replace_report
 from plat.store.home import Home
 from plat.units import counted, duration
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     from plat.search.search import Search
     from plat.spec.expansion.experiment import Experiment
     from plat_analysis.artifact import Figure, Table
+    from plat_analysis.explore.importance import Importance
+
+FEW = 10  # trials; of fewer there is little to explore
 
 
 def report_search(home: Home, uri: str, summary: Summary, experiment: Experiment) -> str:
@@ -37,7 +42,7 @@ def report_search(home: Home, uri: str, summary: Summary, experiment: Experiment
     from plat_analysis.data.results import Results
     from plat_analysis.report.recorded_report import recorded
     from plat_analysis.report.report import Report
-    from plat_analysis.report.report_files import write_report
+    from plat_analysis.report.report_files import report_files, write_files
 
     search = summary.search
     artifacts = _artifacts(summary)
@@ -47,9 +52,11 @@ def report_search(home: Home, uri: str, summary: Summary, experiment: Experiment
     results = Results(load_results(home, uri, experiment), experiment)
     built = Report(experiment, results, artifacts, [], values, provenance)
     folder = home.reports / search.name
-    written = replace_report(partial(write_report, built), folder)
+    pages = explorer_beside(home, uri, built, folder, _importance(home, summary)) if len(summary.trials) >= FEW else {}
+    files = report_files(built)
+    written = replace_report(partial(write_files, {**files, **pages}), folder)
     with unless_archived(home, uri, "the report is not logged into MLflow"):
-        Store(uri, home).log_report(experiment, written, recorded(built))
+        Store(uri, home).log_report(experiment, {name: written[name] for name in files}, recorded(built))
     counts = ", ".join(f"{number} {state}" for state, number in summary.counts().items())
     trials, iterations = counted(len(summary.trials), "trial"), counted(summary.iterations, "iteration")
     lines = [
@@ -59,6 +66,16 @@ def report_search(home: Home, uri: str, summary: Summary, experiment: Experiment
         f"study: optuna trials --storage sqlite:///{shown(home.studies)} --study-name {search.name}",
     ]
     return report_text.rendered(built) + "\n".join(lines) + "\n"
+
+
+def _importance(home: Home, summary: Summary) -> Importance | None:
+    """Return which parameters matter for the first objective; None where Optuna cannot say, or lacks a package."""
+    from plat.search.study import Study
+    from plat_analysis.explore.importance import of_search
+
+    search, complete = summary.search, summary.counts().get("complete", 0)
+    shares = Study(home, search).importance() if complete >= FEW and is_installed("scikit-learn") else {}
+    return of_search(shares, complete, str(search.objectives[0])) if shares else None
 
 
 def _artifacts(summary: Summary) -> list[Table | Figure]:

@@ -72,7 +72,7 @@ def report(
             built.append(made.built)
             exit_code = exit_code if made.whole and not made.is_outdated else RUNS_FAILED
     if tolerant.several and built:
-        page = write_joint(place, built, tolerant.failed, arguments or (), out)
+        page = write_joint(place, uri, built, tolerant.failed, arguments or (), out)
     data = {"reports": reports, "joint_page": str(page) if page else None}
     text = f"all of them on one page: {shown(page)}" if page and not quiet else ""
     return Result(data, text, RUNS_FAILED if tolerant.failed else exit_code)
