@@ -152,3 +152,28 @@ def test_judgements_of_a_study_have_fresh_seeds_and_their_own_errors(plat, repos
     code, out, _ = plat(*JUDGE, "HEAD", "--margin", "0.5", "--json")  # no question takes runs that were seen
     assert code == 0 and "- 60\n" in Path(json.loads(out)["file"]).read_text()
     assert os.listdir(home / "versions") and len(list((home / "judgements").glob("*.yaml"))) == 4
+
+
+def test_files_outside_of_both_versions_are_named(plat, repository, home, tmp_path):
+    shared = tmp_path / "shared"
+    (shared / "package").mkdir(parents=True)
+    (shared / "package" / "__init__.py").write_text("LEVEL = 0")
+    (shared / "data.txt").write_text("1")
+    (repository / "own.txt").write_text("1")
+    reads = f"""
+import sys
+sys.path.insert(0, {str(shared)!r})
+import package
+open({str(shared / "data.txt")!r}).read(), open("own.txt").read(), open(sys.argv[0] + ".log", "w").close()
+"""
+    (repository / "train.py").write_text(script(5.0) + reads)
+    git(repository, "add", "-A")
+    git(repository, "commit", "-qm", "reads")
+    (repository / "train.py").write_text(script(4.0) + reads)
+    code, out, err = plat(*JUDGE, "HEAD", "--json")
+    assert code == 0, err
+    expected = [str(shared / "data.txt"), str(shared / "package" / "__init__.py")]
+    assert json.loads(out)["reads_outside"] == expected
+    line = " ".join(plat(*JUDGE, "HEAD")[1].split())  # again, without a run
+    assert f"shared by both: {expected[0]}, {expected[1]}" in line
+    assert "PLAT_READS" not in os.environ

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from plat.app.deciding import run_looks, standing
@@ -21,6 +22,7 @@ from plat.errors import SpecError
 from plat.runner.failures import FINAL
 from plat.spec.expansion.decide import LEAST
 from plat.store.mlflow.plan_record import write_judged
+from plat.trainer.script.import_hook import READS
 from plat.units import counted, duration
 from plat.words.outcomes import NO_METRIC
 from plat.words.states import RunStatus
@@ -68,6 +70,7 @@ class Judgement:
     pairs        pairs that were used
     error        of a false *better*, fixed before the first run
     why          what stopped it, in words
+    outside      files outside of both versions and the home that their Python processes have read
     """
 
     verdict: str
@@ -81,6 +84,7 @@ class Judgement:
     error: float
     why: str
     file: str
+    outside: tuple[str, ...] = ()
 
     @property
     def code(self) -> int:
@@ -113,6 +117,7 @@ class Judgement:
             "error": self.error,
             "why": self.why,
             "file": self.file,
+            "reads_outside": list(self.outside),
         }
 
 
@@ -168,7 +173,8 @@ def judge(
         assert total is not None
         return total
 
-    why = ""
+    reads, why = path.with_suffix(".reads"), ""
+    os.environ[READS] = str(reads.absolute())  # the runs inherit it
     try:
         run_looks(asked, [experiment], run, say=lambda line: None)
     except BudgetSpent:
@@ -176,10 +182,22 @@ def judge(
     except Fails as failure:
         took = time.monotonic() - began
         return Judgement("fails", design.metric, {}, None, None, None, 0, took, error, str(failure), str(path))
+    finally:
+        del os.environ[READS]
     found, is_decided = _judged(asked, experiment, design, time.monotonic() - began, why)
     if study and is_decided:
         write_judged(asked.home, asked.uri, experiment.name, found.verdict)
-    return found
+    return replace(found, outside=_outside(reads, [old.folder, new.folder, asked.home.root]))
+
+
+def _outside(reads: Path, inside: Sequence[Path]) -> tuple[str, ...]:
+    """Return the files in the notes of all runs that are in none of these folders, sorted."""
+    try:
+        lines = reads.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ()
+    folders = tuple(f"{os.path.realpath(folder)}{os.sep}" for folder in inside)
+    return tuple(sorted(path for path in set(lines) if not path.startswith(folders)))
 
 
 def _batches(some: Sequence[Run], by: int, is_first: bool) -> list[list[Run]]:

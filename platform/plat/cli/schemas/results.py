@@ -119,6 +119,8 @@ class JudgeData(TypedDict):
     why: str
     file: str
     """The experiment file of the judgement."""
+    reads_outside: list[str]
+    """Files outside of both versions that their Python processes have read."""
 
 
 class PlannedRun(TypedDict):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -18,6 +20,7 @@ from plat.cli.common import (
     OnOption,
     QuietOption,
     StoreOption,
+    shown,
     verb,
 )
 from plat.cli.result import Result, settings
@@ -25,6 +28,8 @@ from plat.cli.schemas.results import JudgeData
 from plat.errors import RunError
 from plat.store.home import Home
 from plat.units import seconds_of
+
+NAMED = 5  # files in a line
 
 
 @verb(JudgeData)
@@ -88,4 +93,13 @@ def judge(
         error = RunError(f"nothing can be judged: {failure}")
         error.exit_code = RUNS_FAILED
         raise error from failure
-    return Result(found.to_json(), found.line, found.code)
+    return Result(found.to_json(), "\n".join([found.line, *_outside(found.outside)]), found.code)
+
+
+def _outside(files: Sequence[str]) -> list[str]:
+    """Return the line on files that both versions share; [] without any."""
+    if not files:
+        return []
+    more = f" and {len(files) - NAMED} more (--json has all)" if len(files) > NAMED else ""
+    names = ", ".join(shown(Path(file)) for file in files[:NAMED])
+    return [f"read outside of the versions, so shared by both: {names}{more}"]

@@ -1,18 +1,23 @@
 """Let Python import the copies of a snapshot in place of the files (`plat.trainer.script.snapshot`).
 
 A copy of it is `hook/sitecustomize.py`, which each Python (3.7 or newer) reads that has this folder in PYTHONPATH.
+Where READS names a file, it also notes there which files each Python has read, for `plat judge`.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 from importlib.machinery import ModuleSpec, PathFinder
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.util import module_from_spec, source_from_cache, spec_from_file_location
 from typing import Any
 
 HOOK = os.path.dirname(os.path.realpath(__file__))
 FILES = os.path.join(os.path.dirname(HOOK), "files")
+READS = "PLAT_READS"  # the file to which the paths of files that were read are appended
+OF_SYSTEM = ("/usr/", "/lib", "/etc/", "/proc/", "/sys/", "/dev/", "/opt/")
+WRITES = os.O_WRONLY | os.O_RDWR
 
 
 def copy_of(path: str) -> str:
@@ -36,7 +41,36 @@ class Finder:
         return spec_from_file_location(name, place, submodule_search_locations=inside)
 
 
+def note_reads(file: str) -> None:
+    """Append to a file, when this process ends, the files that it has read, without those of Python and the system."""
+    own = (sys.prefix, sys.base_prefix, HOOK, *OF_SYSTEM)
+    paths = set()
+
+    def note(event: str, arguments: Any) -> None:
+        if event == "open" and isinstance(arguments[0], str) and not (arguments[2] or 0) & WRITES:
+            paths.add(arguments[0] if os.path.isabs(arguments[0]) else os.path.join(os.getcwd(), arguments[0]))
+
+    def write() -> None:
+        pid, found = os.getpid(), set()
+        for path in paths:
+            if path.endswith(".pyc") and "__pycache__" in path:
+                path = source_from_cache(path)
+            real = os.path.realpath(path)
+            original = real[len(FILES) :] if real.startswith(FILES + os.sep) else real
+            if not original.startswith(own) and os.path.isfile(real):
+                found.add(original)
+        if found and pid == started:  # a fork ends with the same list
+            with open(file, "a", encoding="utf-8", errors="surrogateescape") as notes:
+                notes.write("".join(f"{path}\n" for path in sorted(found) if "\n" not in path))
+
+    started = os.getpid()
+    atexit.register(write)
+    sys.addaudithook(note)
+
+
 if __name__ == "sitecustomize":
+    if os.environ.get(READS) and sys.version_info >= (3, 8):
+        note_reads(os.environ[READS])
     sys.meta_path.insert(0, Finder)
     hidden = PathFinder.find_spec("sitecustomize", [each for each in sys.path if os.path.realpath(each) != HOOK])
     if hidden is not None and hidden.loader is not None:
