@@ -67,6 +67,9 @@ def as_markdown(rows: list[tuple[str, ...]]) -> str:
 
 def main(arguments: list[str]) -> int:
     words = [word for word in arguments if not word.startswith("-")]
+    if unknown := [word for word in arguments if word.startswith("-") and word != "--markdown"]:
+        print(__doc__)
+        return 0 if unknown[0] in ("-h", "--help") else 2
     known = {path.stem.removeprefix("bench_"): path for path in sorted(HERE.glob("bench_*.py"))}
     scripts = [path for name, path in known.items() if not words or any(word in name for word in words)]
     if not scripts:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -38,6 +40,8 @@ def main(lr):
 main()
 """
 HYDRA = """
+import signal
+import subprocess
 import sys
 import hydra
 print("a: warning", file=sys.stderr)
@@ -276,3 +280,17 @@ def test_overrides_of_hydra_after_the_script(plat: Verb, here: Path) -> None:
 )
 def test_what_is_given_is_not_passed_again(help_text: str, given: list[str], left: list[str]) -> None:
     assert [flag.name for flag in not_given(flags_of_help(help_text), given, help_text)] == left
+
+
+def test_an_interrupted_try_leaves_no_file(here: Path) -> None:
+    (here / "slow.py").write_text("import argparse, time\nargparse.ArgumentParser().parse_args()\ntime.sleep(60)\n")
+    words = [sys.executable, "-m", "plat", "init", "slow.py", "--try"]
+    process = subprocess.Popen(words, cwd=here, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    until = time.monotonic() + 60
+    while not (here / "slow.yaml").exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130 and "Traceback" not in err
+    assert not (here / "slow.yaml").exists()

@@ -69,7 +69,8 @@ def make_first_file(
 
     Raises SpecError, and writes nothing, if there is no such script, the file exists or cannot be written, its name
     cannot name an experiment, or a Python script does not print its options. Raises SpecError or RunError, and leaves
-    the file, if the script is to be tried and cannot be started, or requires a value.
+    the file, if the script is to be tried and cannot be started, or requires a value. KeyboardInterrupt while it is
+    tried leaves no file.
     """
     script = user_script(name, given)
     path = _checked(out or Path(f"{script.path.stem}.yaml"))
@@ -82,7 +83,11 @@ def make_first_file(
     with os_errors_as(SpecError, "cannot write the file", path, "choose another with --out FILE"):
         if not durable.create(path, write().encode("utf-8", "replace")):
             raise _taken(path)
-    trial = _tried(path, script, used, seconds) if seconds else None
+    try:
+        trial = _tried(path, script, used, seconds) if seconds else None
+    except KeyboardInterrupt:
+        path.unlink()  # the same command then makes it
+        raise
     if trial is not None and trial.metrics is not None:
         durable.write(path, write(trial).encode("utf-8", "replace"))
     return FirstFile(path, script, shlex.join(question or ()), failure, used, left, trial)
