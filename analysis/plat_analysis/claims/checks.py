@@ -70,9 +70,9 @@ def mean_delta_positive(
         for name, cells in change.parts(grid, row).items()
     }
     if results.experiment.decide is not None:
-        return judged_rows(results, evidence, change.builds)
+        return change.spoken(judged_rows(results, evidence, change.builds))
     verdict = remarked(decide_rows(evidence, change.looks), change.remarks(grid, chosen_rows(grid.rows, only)))
-    return with_evidence(verdict, evidence)
+    return change.spoken(with_evidence(verdict, evidence))
 
 
 @takes(by_looks=True)
@@ -148,9 +148,9 @@ def mean_delta_small(results: Results, change: UnitOptions, *, only: Sequence[st
     if results.experiment.decide is not None:
         within = ((1, -change.smallest), (-1, change.smallest))
         rows = {row: replace(PlannedRow.of(item), smallest=0.0, sides=within) for row, item in evidence.items()}
-        return judge_by_looks(results, rows, change.builds)
+        return change.spoken(judge_by_looks(results, rows, change.builds))
     verdict = remarked(decide_small(evidence, change.looks), change.remarks(grid, chosen_rows(grid.rows, only)))
-    return with_evidence(verdict, evidence)
+    return change.spoken(with_evidence(verdict, evidence))
 
 
 def decide_small(evidence: Mapping[str, RowEvidence], looks: int = 1) -> Verdict:
@@ -161,7 +161,7 @@ def decide_small(evidence: Mapping[str, RowEvidence], looks: int = 1) -> Verdict
     words = {
         SMALL: "within ±{0:g}{1}",
         LARGE: "beyond ±{0:g}{1}",
-        OPEN: "open whether within ±{0:g}{1}",
+        OPEN: "within or beyond ±{0:g}{1}",
         SHORT: "without enough data",
     }
     said = {row: words[kind].format(evidence[row].smallest, evidence[row].unit) for row, kind in kinds.items()}
@@ -213,7 +213,8 @@ def delta_larger(results: Results, change: ChangeOptions, *, row: str, than: str
         )
         for (name, first), second in zip(sides[0].items(), sides[1].values(), strict=True)
     }
-    return judged_rows(results, evidence, change.builds, change.looks)
+    verdict = judged_rows(results, evidence, change.builds, change.looks)
+    return change.spoken(verdict, {f"{row} over {than}": change.between(row, than)})
 
 
 def difference(first: Sequence[Cell], second: Sequence[Cell], contrast: Contrast) -> Estimate:

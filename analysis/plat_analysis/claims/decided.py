@@ -33,6 +33,7 @@ from plat_analysis.statistics.unpaired import RUNS
 LEVEL = ERROR / 2  # one-sided
 MOST_WORDS = 8  # in the names of the rows of one kind, in a short sentence
 SHOWN, OPPOSITE, OPEN, SHORT = "shown", "the opposite is shown", "open", "without enough data"
+SAID = (SHOWN, OPEN, SHORT, "contradicted", "not of this size")  # kinds that the word of the verdict says already
 Tests = Mapping[str, Mapping[str, float]]  # kind, the claimed one first -> row -> p-value, of the rows with enough data
 
 
@@ -134,7 +135,9 @@ def brief(names: Mapping[str, Sequence[str]], lines: Mapping[str, str], decisive
             continue
         finding = lines[rows[0]].partition(", " if kind == SHORT else ", p ")[0].partition(";")[0]
         is_counted = len(rows) < count and kind not in (OPEN, SHORT)  # by the word, such as `contradicted in 1 of 2`
-        heading = "" if in_part else kind if is_counted else f"{kind} in {len(rows)} of {count}"
+        said = "" if in_part or kind in SAID else kind
+        every = "" if in_part or is_counted or count == 1 else f"in {len(rows)} of {count}"
+        heading = " ".join(filter(None, [said, every]))
         found = finding if len(rows) == 1 else named if in_part and is_short else ""
         parts.append(": ".join(filter(None, [heading, found])) or kind)
     return "; ".join(parts)
@@ -240,12 +243,12 @@ def row_tests(evidence: Mapping[str, RowEvidence]) -> dict[str, dict[str, float]
 
 
 def _below(evidence: Iterable[RowEvidence]) -> str:
-    """Return what rows that are too small are below: `below 5 points`, or `below the published size`."""
+    """Return what is shown of rows that are too small: `a gain of 5 points is excluded`, or the published one is."""
     items = list(evidence)
     sizes = {f"{item.supposed:g}{item.unit}" for item in items if item.published is None}
     if len(sizes) == 1 and len([item for item in items if item.published is None]) == len(items):
-        return f"below {sizes.pop()}"
-    return "below the published size"
+        return f"a gain of {sizes.pop()} is excluded"
+    return "the published gain is excluded"
 
 
 def _tested(row: str, item: RowEvidence, kind: str, guarded: Estimate | None) -> str:

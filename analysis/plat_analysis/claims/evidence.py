@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,12 +16,14 @@ from plat_analysis.contrasts.cell import Cell, Contrast, change
 from plat_analysis.contrasts.comparison import Compared, Comparison, check_sides
 from plat_analysis.contrasts.setting_correlations import Settings
 from plat_analysis.contrasts.units import Units, check_units, estimate_over, task_pairs
-from plat_analysis.data.labels import label
+from plat_analysis.data.labels import label, value_label
 from plat_analysis.data.results import Results, spell
 from plat_analysis.facets import AxisNames, Facets, Layout
 from plat_analysis.quantities.metric import quantity
 from plat_analysis.statistics.intervals import Estimate
 from plat_analysis.statistics.tasks import within_tasks
+
+JOINT = " · "  # between the values of a row of several axes
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,34 @@ class ChangeOptions(Comparison):
         """Return `digits` and `unit` for `RowEvidence`: decimals, and ` points` for a measure in percent, else ""."""
         measured = quantity(self.measure, results=results)
         return {"digits": measured.digits, "unit": " points" if measured.factor != 1 else ""}
+
+    @property
+    def sides(self) -> str:
+        """Return which change it is, in words: `Top-p minus no filter`."""
+        return " minus ".join(value_label(self.pair, spell(side)) for side in (self.treatment, self.baseline))
+
+    def between(self, row: str, than: str) -> str:
+        """Return two rows in words, by the axes in which they differ: `entropy coefficient 0.01 against 0`."""
+        axes = [self.rows] if isinstance(self.rows, str) else list(self.rows or ())
+        parts = list(zip(axes, row.split(JOINT), than.split(JOINT), strict=False))
+        if not row.count(JOINT) == than.count(JOINT) == len(axes) - 1:
+            return f"{row} against {than}"
+        return JOINT.join(f"{value_label(axis, one)} against {other}" for axis, one, other in parts if one != other)
+
+    def spoken(self, verdict: Verdict, names: Mapping[str, str] | None = None) -> Verdict:
+        """Return the verdict whose deciding reason says which change its signed number is.
+
+        names  row -> its name in words; None: the rows are said as they are
+        """
+        text = verdict.deciding
+        for row, name in (names or {}).items():
+            text = text.replace(row, name)
+        found = re.search(r" [+−]\d", text)
+        if found is None or f"{self.pair} = " in text:  # it says the sides itself
+            return replace(verdict, deciding=text)
+        heading, colon, row = text[: found.start()].rpartition(": ")
+        heading = f"{heading}, {self.sides}" if colon else self.sides
+        return replace(verdict, deciding=f"{heading}: {row}{text[found.start() :]}")
 
     def grid(self, results: Results, paired: bool = True) -> Compared:
         """Return the runs laid out as by `Comparison.grid`. Raises what that raises.

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+
+from plat.app.judging import judging
+from plat.app.judging.judging import Judgement
 
 SCRIPT = """
 import argparse, random
@@ -175,5 +180,61 @@ open({str(shared / "data.txt")!r}).read(), open("own.txt").read(), open(sys.argv
     expected = [str(shared / "data.txt"), str(shared / "package" / "__init__.py")]
     assert json.loads(out)["reads_outside"] == expected
     line = " ".join(plat(*JUDGE, "HEAD")[1].split())  # again, without a run
+    assert "8 pairs, done before; a false" in line
     assert f"shared by both: {expected[0]}, {expected[1]}" in line
     assert "PLAT_READS" not in os.environ
+
+
+PROGRAM = """#include <stdio.h>
+#include <stdlib.h>
+#include "level.h"
+int main(int count, char **words) {
+    srand(atoi(words[1]));
+    printf("loss: %f\\n", LEVEL + rand() / (double)RAND_MAX);
+}
+"""
+
+
+def test_the_headers_of_a_compiled_program_count(plat, repository, home):
+    if shutil.which("cc") is None:
+        pytest.skip("needs a C compiler")
+    (repository / "main.c").write_text(PROGRAM)
+    (repository / "level.h").write_text("#define LEVEL 5.0\n")
+    git(repository, "add", "-A")
+    git(repository, "commit", "-qm", "c")
+    (repository / "level.h").write_text("#define LEVEL 1.0\n")
+    build = "sh -c 'cc -o $PLAT_RUN_DIR/main main.c && $PLAT_RUN_DIR/main {seed}'"
+    command = ("judge", build, "--metric", "loss", "--lower", "--against", "HEAD", "--json")
+    code, out, err = plat(*command)
+    assert code == 0, err
+    better = json.loads(out)
+    (repository / "level.h").write_text("#define LEVEL 9.0\n")
+    code, out, _ = plat(*command)
+    worse = json.loads(out)
+    assert (code, better["verdict"], worse["verdict"]) == (10, "better", "worse") and worse["file"] != better["file"]
+    assert better["new"] < 2.1 and worse["new"] > 8.9
+
+
+def test_the_three_numbers_of_the_line_agree_and_small_ones_keep_their_digits():
+    def line(old, new, low, high):
+        means = {"old": old, "new": new}
+        return Judgement("better", "m", means, new - old, low, high, 8, 1.0, 0.025, "", "f").line
+
+    assert "m 105.5 → 75.0, −30.5 [−113.1, +52.0]" in line(105.51, 75.02, -113.1, 52.0)
+    assert "m 0.00000576 → 0.00000013, −0.00000563 [" in line(5.762e-6, 1.334e-7, -1.09e-5, -3e-7)
+    assert "m 0.500 → 0.400, −0.100 [−0.130, −0.070]" in line(0.5, 0.4, -0.13, -0.07)
+
+
+def test_a_pipe_in_the_old_command_is_explained(plat, repository):
+    code, _, err = plat(*JUDGE, "python train.py | head -3")
+    assert code == 2 and "the command has '|', and no shell reads it" in err and "bash -c" in err
+
+
+def test_pairs_that_wait_for_the_next_look_are_said(plat, repository, monkeypatch):
+    """The time is over after ten pairs, of which a verdict takes eight."""
+    (repository / "train.py").write_text(script(4.99))
+    clock = iter([0.0, *([1.0] * 8), *([100.0] * 100)])  # the beginning, then before each batch of runs
+    monkeypatch.setattr(judging, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    code, out, err = plat(*JUDGE, "HEAD", "--budget", "50s", "--jobs", "1")
+    line = " ".join(out.split())
+    assert code == 12 and "8 pairs" in line and "10 pairs are done, and the next look is at 12" in line, err

@@ -95,13 +95,13 @@ def test_a_run_that_ended_without_a_value_decides_nothing(make_experiment, make_
 def test_one_row_has_each_word(make_experiment, make_frames, gain, word):
     made = store(make_experiment, make_frames, {"PPO": gain, "GRPO": 0.0}, spread=0.01)
     verdict = judged(made, only=["PPO"])
-    assert verdict.status == word.replace(" ", "_") and verdict.deciding.startswith(f"{word} in 1 of 1: PPO")
+    assert verdict.status == word.replace(" ", "_") and verdict.deciding.startswith("Top-p minus no filter: PPO")
 
 
 def test_other_checks_judge_at_looks_too(make_experiment, make_frames):
     made = store(make_experiment, make_frames, {"PPO": 0.3, "GRPO": 0.0})
     small = mean_delta_small(*made, rows="variant", measure="final", smallest=5.0, builds="fixed")
-    assert small.status == "contradicted" and small.deciding.startswith("contradicted: PPO")
+    assert small.status == "contradicted" and small.deciding.startswith("Top-p minus no filter: PPO")
     assert not small.planned.needs and small.deciding.endswith("shown: GRPO")
     larger = delta_larger(*made, rows="variant", row="PPO", than="GRPO", measure="final", builds="fixed")
     assert larger.status == "shown" and "at 8 pairs" in larger.deciding

@@ -26,6 +26,13 @@ NOT_LINKED = (
     "wandb", "mlruns", "lightning_logs", "cache", ".cache",
 )  # fmt: skip
 
+OF_CODE = (
+    ".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".cu", ".cuh", ".f", ".f90", ".f95", ".go", ".rs", ".java", ".kt",
+    ".zig", ".py", ".pyx", ".sh", ".awk", ".r", ".jl", ".pl", ".js", ".ts", ".rb", ".lua", ".m", ".ml", ".hs", ".cs",
+    ".swift", ".scala", ".yaml", ".yml", ".toml", ".json", ".cfg", ".ini", ".cmake", ".mk",
+)  # fmt: skip
+MOST_FILES = 1000
+
 
 def git(folder: Path, *arguments: str, **variables: str) -> bytes:
     """Return the output of a git command. Raises SpecError with git's own words if it fails, or git is missing."""
@@ -92,6 +99,24 @@ def _write(top: Path, commit: str, place: Path) -> None:
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
         Path(index["GIT_INDEX_FILE"]).unlink(missing_ok=True)
+
+
+def code_files(folder: Path) -> list[str]:
+    """Return the files of code in a folder and below, by the ends of their names, without what git ignores, sorted.
+
+    Without git, hidden folders and those in NOT_LINKED are left out. Beyond MOST_FILES, the rest is left out.
+    """
+    try:
+        listed = git(folder, "ls-files", "--cached", "--others", "--exclude-standard", "-z").split(b"\0")
+        names = [os.fsdecode(name) for name in listed if name]
+    except SpecError:
+        names = []
+        for root, folders, files in os.walk(folder):
+            folders[:] = sorted(name for name in folders if name not in NOT_LINKED and not name.startswith("."))
+            names += [os.path.relpath(os.path.join(root, name), folder) for name in files]
+            if len(names) > 10 * MOST_FILES:
+                break
+    return sorted(name for name in names if name.lower().endswith(OF_CODE) and (folder / name).is_file())[:MOST_FILES]
 
 
 def _ignored(top: Path, home: Home) -> Iterator[str]:

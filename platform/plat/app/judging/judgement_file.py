@@ -88,7 +88,11 @@ def content(
         },
         "matrix": {
             "version": {
-                name: {"script.command": side.command, "script.folder": str(side.folder)}
+                name: {
+                    "script.command": side.command,
+                    "script.folder": str(side.folder),
+                    **({"script.files": files} if (files := side.files) else {}),
+                }
                 for name, side in sides.items()
             },
             "seed": [seed],

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 FIRST = 4  # runs: two pairs, which show whether the seed changes anything
 ALONE = 4  # equal runs that show the same where each has a single value, which may be equal by chance
 SHOWN = 20  # names of metrics in a message
+MOST_DIGITS = 8  # decimals of a number in the line
 CODES = {"better": 0, "worse": 10, "no difference of that size": 11, "undecided": 12, "fails": 13}
 WORDS = {
     "shown": "better",
@@ -56,7 +57,11 @@ class Fails(Exception):
 
 
 class RunsFailed(Exception):
-    """Runs failed or are missing, so that nothing can be judged; the message names one."""
+    """Runs failed or are missing, so that nothing can be judged; the message names one, `run_id` is its id, or ""."""
+
+    def __init__(self, message: str, run_id: str = "") -> None:
+        super().__init__(message)
+        self.run_id = run_id
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,7 @@ class Judgement:
     pairs        pairs that were used
     error        of a false *better*, fixed before the first run
     why          what stopped it, in words
+    was_done     all runs had been executed by earlier calls; else `seconds` is the time of this one
     outside      files outside of both versions and the home that their Python processes have read
     """
 
@@ -85,6 +91,7 @@ class Judgement:
     why: str
     file: str
     outside: tuple[str, ...] = ()
+    was_done: bool = False
 
     @property
     def code(self) -> int:
@@ -93,13 +100,18 @@ class Judgement:
     @property
     def line(self) -> str:
         """Return the judgement in one line."""
-        took = f'{counted(self.pairs, "pair")}, {duration(self.seconds)}; a false "better": {100 * self.error:.2g} %'
+        time = "done before" if self.was_done else duration(self.seconds)
+        took = f'{counted(self.pairs, "pair")}, {time}; a false "better": {100 * self.error:.2g} %'
         if self.difference is None or self.low is None or self.high is None:
             return f"{self.verdict}: {self.why}; {took}"
         sizes = [self.difference, self.low, self.high]
+        old, new = self.means[OLD], self.means[NEW]
         digits = _digits((self.high - self.low) / 2 or self.difference)
+        rounded = [round(number, digits) for number in (new, old, self.difference)]
+        if abs(rounded[0] - rounded[1] - rounded[2]) > 0.5 * 10**-digits:  # with one more, the three agree better
+            digits = min(MOST_DIGITS, digits + 1)
         change, low, high = (f"{size:+.{digits}f}".replace("-", "−") for size in sizes)
-        levels = f"{self.metric} {self.means[OLD]:.{digits}f} → {self.means[NEW]:.{digits}f}"
+        levels = f"{self.metric} {_level(old, digits)} → {_level(new, digits)}"
         why = f"; {self.why}" if self.why else ""
         return f"{self.verdict}: {levels}, {change} [{low}, {high}], {took}{why}"
 
@@ -125,7 +137,13 @@ def _digits(size: float) -> int:
     """Return the decimals with which a size has two digits that count, at most 8."""
     from math import floor, log10
 
-    return max(0, min(8, 1 - floor(log10(abs(size))))) if size else 2
+    return max(0, min(MOST_DIGITS, 1 - floor(log10(abs(size))))) if size else 2
+
+
+def _level(mean: float, digits: int) -> str:
+    """Return a mean with these decimals, or with two digits that count, if that is more."""
+    text = f"{mean:.{digits}f}"
+    return text if abs(mean) >= 10 ** (1 - digits) or mean == 0 else f"{mean:.2g}"
 
 
 def judge(
@@ -153,6 +171,7 @@ def judge(
 
     _check_values(asked, experiment, design)  # of runs that an earlier call has made
     checked: list[bool] = []
+    executed: list[int] = []
 
     def run(some: list[Run]) -> SweepReport:
         total: SweepReport | None = None
@@ -160,6 +179,7 @@ def judge(
         for batch in _batches(some, by, not checked) or [[]]:
             if batch and budget and time.monotonic() - began > budget:
                 raise BudgetSpent
+            executed.append(len(batch))
             made = progress() if progress else None
             report = run_missing(asked, batch, [experiment], retry=True, progress=made)
             if total is not None:
@@ -187,7 +207,9 @@ def judge(
     found, is_decided = _judged(asked, experiment, design, time.monotonic() - began, why)
     if study and is_decided:
         write_judged(asked.home, asked.uri, experiment.name, found.verdict)
-    return replace(found, outside=_outside(reads, [old.folder, new.folder, asked.home.root]))
+    return replace(
+        found, was_done=not any(executed), outside=_outside(reads, [old.folder, new.folder, asked.home.root])
+    )
 
 
 def _outside(reads: Path, inside: Sequence[Path]) -> tuple[str, ...]:
@@ -223,7 +245,7 @@ def _check_failures(report: SweepReport) -> None:
             raise Fails(f"the old version runs, the new one does not: {said}")
     if failed:
         end = failed[0]
-        raise RunsFailed(f"run {end.run.name} {end.outcome or end.state}: {end.reason}".rstrip(": "))
+        raise RunsFailed(f"run {end.run.name} {end.outcome or end.state}: {end.reason}".rstrip(": "), end.run.id)
 
 
 def _version(end: RunEnd) -> object:
@@ -242,8 +264,10 @@ def _check_values(asked: Sweep, experiment: Experiment, design: Design) -> None:
     if lacking:
         there = ", ".join(sorted(names[OLD] | names[NEW])[:SHOWN])
         who = "neither version prints" if len(lacking) == 2 else f"the {lacking[0]} version does not print"
+        notes = frames.runs.get("tag.plat.summary.notes")
+        said = next((f" ({note})" for note in notes if isinstance(note, str)), "") if notes is not None else ""
         fix = f"name one of: {there}; or say what reads it: --reads"
-        raise SpecError(f"{who} {design.metric}", where="--metric", fix=fix)
+        raise SpecError(f"{who} {design.metric}{said}", where="--metric", fix=fix)
     for side, found in curves.items():
         metric = [own[own["key"] == design.metric].reset_index(drop=True) for own in found]
         least = 2 if found and len(found[0]) > 1 else ALONE
@@ -267,9 +291,11 @@ def _judged(asked: Sweep, experiment: Experiment, design: Design, seconds: float
     looks = (0, *plan.looks)
     pairs = looks[looks.index(planned.look) - 1] if planned.open else len(planned.asked) // len((OLD, NEW))
     seeds = experiment.axes["seed"][:pairs]
-    version = {run.id: str(run.axes["version"]) for run in experiment.runs if run.axes["seed"] in seeds}
+    version = {run.id: str(run.axes["version"]) for run in experiment.runs}
+    counted_runs = {run.id for run in experiment.runs if run.axes["seed"] in seeds}
     metrics = load_results(asked.home, asked.uri, experiment).metrics
-    last = metrics[metrics["key"] == design.metric].groupby("run_id")["value"].last()
+    whole = metrics[metrics["key"] == design.metric].groupby("run_id")["value"].last()
+    last = whole[whole.index.isin(counted_runs)]
     means = {side: _mean([last[run] for run in last.index if version.get(str(run)) == side]) for side in (OLD, NEW)}
     sign = -1.0 if design.lower else 1.0
     values = list(verdict.value.values()) if isinstance(verdict.value, dict) else []
@@ -277,6 +303,9 @@ def _judged(asked: Sweep, experiment: Experiment, design: Design, seconds: float
     difference = sign * values[0] if values else None
     low, high = sorted(sign * bound for bound in bounds[0]) if bounds else (None, None)
     word = WORDS[verdict.status]
+    done = min(sum(version.get(str(run)) == side for run in whole.index) for side in (OLD, NEW))
+    if why and done > pairs and planned.open:
+        why = f"{why}; {done} pairs are done, and the next look is at {looks[looks.index(pairs) + 1]}"
     if word == "undecided" and not why:
         size = f" by {design.margin:g}" if design.margin else ""
         why = f"it is probably not better{size}" if pairs < plan.looks[-1] else "these are the most pairs"

@@ -10,7 +10,7 @@ from pathlib import Path
 from plat.app.first_file.asking import output_of
 from plat.app.first_file.flags import flags_of_help
 from plat.app.first_file.user_script import PYTHONS, user_script
-from plat.app.judging.checkout import SHORT, checked_out, commit_of
+from plat.app.judging.checkout import SHORT, checked_out, code_files, commit_of
 from plat.errors import SpecError
 from plat.store.home import Home
 from plat.trainer.script.command import split
@@ -30,6 +30,13 @@ class Version:
     command: str
     folder: Path
     name: str
+
+    @property
+    def files(self) -> list[str]:
+        """The code in the folder, for a command whose files plat cannot follow; [] for `python ...`, whose it can."""
+        words = _words(self.command, self.folder)
+        is_python = len(words) > 1 and os.path.basename(words[0]) in PYTHONS
+        return [] if is_python else code_files(self.folder)
 
     @property
     def takes_seed(self) -> bool:
@@ -59,6 +66,8 @@ def find_versions(command: str, against: str, home: Home, *, link: bool = True) 
         return new, _at(new, commit, home, link)
     if _is_command(against):
         return new, Version(against, here, f"`{against}`")
+    if " " in against.strip():
+        _words(against, here)  # what a shell would have to read is said
     what = f"{against!r} is no folder, no commit of a repository here, and no command"
     fix = "name one: --against HEAD~1, --against ../old, --against 'python old.py', or two commits: main..mine"
     raise SpecError(what, where="--against", fix=fix)

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from plat.app.home_runs import home_option
 from plat.app.judging.judgement_file import MOST, Design
 from plat.app.judging.judging import RunsFailed
 from plat.app.judging.judging import judge as judged
@@ -90,7 +91,8 @@ def judge(
             progress=lambda: progress_of_verb(quiet=quiet or settings.json, each=settings.verbose),
         )
     except RunsFailed as failure:
-        error = RunError(f"nothing can be judged: {failure}")
+        fix = f"`plat why {failure.run_id[:8]}{home_option(place)}` shows its output" if failure.run_id else None
+        error = RunError(f"nothing can be judged: {failure}", fix=fix)
         error.exit_code = RUNS_FAILED
         raise error from failure
     return Result(found.to_json(), "\n".join([found.line, *_outside(found.outside)]), found.code)
