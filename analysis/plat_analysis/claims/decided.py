@@ -32,6 +32,7 @@ from plat_analysis.statistics.unpaired import RUNS
 
 LEVEL = ERROR / 2  # one-sided
 MOST_WORDS = 8  # in the names of the rows of one kind, in a short sentence
+MOST_IN_ALL = 14  # words of the kinds of all rows; with the verdict, the two sides and a p-value these are 30
 SHOWN, OPPOSITE, OPEN, SHORT = "shown", "the opposite is shown", "open", "without enough data"
 SAID = (SHOWN, OPEN, SHORT, "contradicted", "not of this size")  # kinds that the word of the verdict says already
 Tests = Mapping[str, Mapping[str, float]]  # kind, the claimed one first -> row -> p-value, of the rows with enough data
@@ -125,22 +126,28 @@ def brief(names: Mapping[str, Sequence[str]], lines: Mapping[str, str], decisive
         decisive: the kind that decided.
         in_part: True if the verdict's word says in how many rows the deciding kind was found.
     """
-    count, parts = sum(map(len, names.values())), []
-    for kind in sorted(names, key=lambda kind: kind != decisive):
-        rows = names[kind]
-        named = " and ".join(rows)
-        is_short = any(rows) and len(named.split()) <= MOST_WORDS
-        if kind != decisive:
-            parts.append(f"{kind}: {named}" if is_short else f"{kind} in {len(rows)}")
-            continue
-        finding = lines[rows[0]].partition(", " if kind == SHORT else ", p ")[0].partition(";")[0]
-        is_counted = len(rows) < count and kind not in (OPEN, SHORT)  # by the word, such as `contradicted in 1 of 2`
-        said = "" if in_part or kind in SAID else kind
-        every = "" if in_part or is_counted or count == 1 else f"in {len(rows)} of {count}"
-        heading = " ".join(filter(None, [said, every]))
-        found = finding if len(rows) == 1 else named if in_part and is_short else ""
-        parts.append(": ".join(filter(None, [heading, found])) or kind)
-    return "; ".join(parts)
+    count, rows = sum(map(len, names.values())), names[decisive]
+    finding = lines[rows[0]].partition(", " if decisive == SHORT else ", p ")[0].partition(";")[0]
+    is_counted = len(rows) < count and decisive not in (OPEN, SHORT)  # by the word, such as `contradicted in 1 of 2`
+    said = "" if in_part or decisive in SAID else decisive
+    every = "" if in_part or is_counted or count == 1 else f"in {len(rows)} of {count}"
+    heading = " ".join(filter(None, [said, every]))
+    found = finding if len(rows) == 1 else " and ".join(rows) if in_part and _is_short(rows) else ""
+    first = ": ".join(filter(None, [heading, found])) or decisive
+    others = {kind: of_kind for kind, of_kind in names.items() if kind != decisive}
+    parts = {
+        kind: f"{kind}: {' and '.join(of)}" if _is_short(of) else f"{kind} in {len(of)}" for kind, of in others.items()
+    }
+    for kind in sorted(others, key=lambda kind: -len(parts[kind].split())):  # the longest list becomes a number first
+        counted = f"{kind} in {len(others[kind])}"
+        if len("; ".join([first, *parts.values()]).split()) > MOST_IN_ALL:
+            parts[kind] = min(parts[kind], counted, key=lambda text: len(text.split()))
+    return "; ".join([first, *parts.values()])
+
+
+def _is_short(rows: Sequence[str]) -> bool:
+    """Return True if the names of rows fit into a short sentence."""
+    return any(rows) and len(" and ".join(rows).split()) <= MOST_WORDS
 
 
 def remarked(verdict: Verdict, remarks: Sequence[str]) -> Verdict:
@@ -243,12 +250,17 @@ def row_tests(evidence: Mapping[str, RowEvidence]) -> dict[str, dict[str, float]
 
 
 def _below(evidence: Iterable[RowEvidence]) -> str:
-    """Return what is shown of rows that are too small: `a gain of 5 points is excluded`, or the published one is."""
+    """Return what is shown of rows that are too small: `a 5-point gain excluded`, or the published one is."""
     items = list(evidence)
-    sizes = {f"{item.supposed:g}{item.unit}" for item in items if item.published is None}
+    sizes = {gain(item.supposed, item.unit) for item in items if item.published is None}
     if len(sizes) == 1 and len([item for item in items if item.published is None]) == len(items):
-        return f"a gain of {sizes.pop()} is excluded"
-    return "the published gain is excluded"
+        return f"{sizes.pop()} excluded"
+    return "the published gain excluded"
+
+
+def gain(size: float, unit: str) -> str:
+    """Return `a 5-point gain`, or `a gain of 0.3` of a measure without a unit."""
+    return f"a {size:g}-point gain" if unit.strip() == "points" else f"a gain of {size:g}{unit}"
 
 
 def _tested(row: str, item: RowEvidence, kind: str, guarded: Estimate | None) -> str:

@@ -14,7 +14,7 @@ from plat.spec.expansion.decide import Decide
 from plat.spec.expansion.experiment import Experiment
 from plat.units import counted
 from plat_analysis.artifact import number
-from plat_analysis.claims.decided import RowEvidence, about_rows, brief, remarked
+from plat_analysis.claims.decided import RowEvidence, about_rows, brief, gain, remarked
 from plat_analysis.claims.engine import Planned, Verdict
 from plat_analysis.claims.row_words import skew
 from plat_analysis.data.results import Results
@@ -208,9 +208,9 @@ def _line(name: str, row: PlannedRow, decision: Decision, plan: Decide) -> str:
     mean, low, high = (number(x, row.digits, row.signed) for x in (decision.mean, decision.low, decision.high))
     found = f"{name} {mean} [{low}, {high}] at {counted(decision.pairs, 'pair')}"
     if decision.word == "not of this size":
-        found += f": a gain of {_margin(row, plan):g}{row.unit} is excluded"
+        found += f": {gain(_margin(row, plan), row.unit)} excluded"
     if decision.word == "open" and decision.ended and decision.pairs < plan.looks[-1]:
-        found += f", stopped: a gain of {_margin(row, plan):g}{row.unit} is improbable"
+        found += f", stopped: {gain(_margin(row, plan), row.unit)} is improbable"
     elif decision.word == "open" and decision.ended and any(_excludes(decision, side) for side in row.sides):
         found += ": not shown by both tests with the error of all rows"
     return found + (skew(list(row.estimate.values.values()), row.digits) if decision.ended else "")
