@@ -64,7 +64,12 @@ def test_a_sweep_shares_the_device_and_leaves_nothing(
         outcome, facts = read_json(attempt.outcome) or {}, read_json(attempt.meta) or {}
         assert outcome["outcome"] == "finished", outcome
         assert bool(facts["gpus"]) == has_gpu
+        used = outcome["usage"]
+        assert used["cpu_seconds"] > 0 and used["gpu_seconds"] == pytest.approx(
+            0.25 * has_gpu * used["seconds"], abs=0.01
+        )
         if has_gpu:
+            record_property(f"usage of {run.id}", str(used))
             record_property(f"GPU of {run.id}", f"{facts['gpus']}: {outcome['gpu']}")
     if has_gpu:
         after = used_memory()
