@@ -138,7 +138,7 @@ class Provenance:
 def used_by(runs: Iterable[RunView]) -> tuple[Usage, int]:
     """Return what the runs with a record of it used together, and their number."""
     recorded = [
-        Usage.of({name: run.tag(f"{TAG}{name}") for name in (*SUMS, "gpu_shared")})
+        Usage.of({name: run.tag(f"{TAG}{name}") for name in (*SUMS, "gpu_shared", "unrecorded")})
         for run in runs
         if run.tag(f"{TAG}seconds") is not None
     ]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from plat.app.loading import split
+from plat.errors import SpecError
 
 if TYPE_CHECKING:
     from plat.words.usage import Rates
@@ -18,6 +19,11 @@ def rates_of(arguments: Sequence[str] | None) -> Rates | None:
 
     Raises SpecError if there is no such profile, or a value is wrong.
     """
+    for text in arguments or ():
+        if text.startswith("cluster.cost."):
+            key, _, value = text.removeprefix("cluster.cost.").partition("=")
+            fix = f"cluster.cost={{{key}: {value}}}"
+            raise SpecError("cluster.cost takes all rates together", where=f"the command line ({text})", fix=fix)
     given = [text for text in arguments or () if text.startswith(("cluster=", "cluster.cost="))]
     if not given:
         return None

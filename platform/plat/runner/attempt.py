@@ -200,7 +200,7 @@ def publish(attempt: Attempt, record: dict[str, Any], restored_step: int) -> Non
         "attempts": [past.number for past in attempts],
         "events": _events(attempt, record),
         "wall": round(sum(outcome.get("wall") or 0.0 for outcome in outcomes), 3),
-        "usage": total_usage([outcome["usage"] for outcome in outcomes if outcome.get("usage")]),
+        "usage": total_usage([outcome.get("usage") or {} for outcome in outcomes]),
     }
     if create(run.result, to_checked_json(result)):
         line = _history_line(attempt.config, meta, record, restored_step)

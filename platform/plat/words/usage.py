@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import reduce
 from typing import Any
 
-from plat.units import duration, were
+from plat.units import counted, duration, were
 
 SUMS = ("seconds", "cpu_seconds", "gpu_seconds", "cpu_kwh", "gpu_kwh")
 TAG = "plat.usage."  # of the tags of a run in MLflow
@@ -23,6 +23,7 @@ class Usage:
     cpu_kwh      energy of processors and memory, the part of the runs
     gpu_kwh      energy of the GPUs; 0.0 for runs without any
     is_shared    other programs were seen on the GPUs
+    unrecorded   attempts that left no record, because they were killed, and are not counted
     """
 
     seconds: float = 0.0
@@ -31,6 +32,7 @@ class Usage:
     cpu_kwh: float | None = 0.0
     gpu_kwh: float | None = 0.0
     is_shared: bool = False
+    unrecorded: int = 0
 
     @classmethod
     def of(cls, facts: Mapping[str, Any]) -> Usage:
@@ -44,6 +46,7 @@ class Usage:
             known["cpu_kwh"],
             known["gpu_kwh"] if gpu_seconds else 0.0,
             facts.get("gpu_shared") in (True, "true"),
+            int(_number(facts.get("unrecorded")) or 0),
         )
 
     def __add__(self, other: Usage) -> Usage:
@@ -54,6 +57,7 @@ class Usage:
             _sum(self.cpu_kwh, other.cpu_kwh),
             _sum(self.gpu_kwh, other.gpu_kwh),
             self.is_shared or other.is_shared,
+            self.unrecorded + other.unrecorded,
         )
 
     @property
@@ -77,7 +81,8 @@ class Usage:
 
     def text(self, rates: Rates | None = None) -> str:
         """Return a line: `1.9 h of runs, 3.4 h of CPU time, 7.6 GPU-hours, 2.1 kWh of GPUs, 15.96 EUR`."""
-        parts = [f"{duration(self.seconds)} of runs"]
+        without = f" (without {counted(self.unrecorded, 'attempt')} that left no record)" if self.unrecorded else ""
+        parts = [f"{duration(self.seconds)} of runs{without}"]
         if self.cpu_seconds is not None:
             parts.append(f"{duration(self.cpu_seconds)} of CPU time")
         if self.gpu_seconds:
@@ -126,7 +131,8 @@ class Rates:
         parts = f"{' and '.join(missing)}{', which' if money is not None else ''} {were(len(missing))} not measured"
         texts = [f"cost unknown, because {parts}"] if missing else []
         if money is not None:
-            texts = [f"{money:,.2f} {self.currency}".rstrip() + (f" (without {parts})" if missing else "")]
+            amount = f"{money:,.2f}" if money == 0 or money >= 0.01 else "less than 0.01"
+            texts = [f"{amount} {self.currency}".rstrip() + (f" (without {parts})" if missing else "")]
         if self.kg_co2_per_kwh is not None:
             texts.append("CO2 unknown: no energy was measured" if co2 is None else f"{co2:.3g} kg CO2")
         return texts
@@ -151,14 +157,18 @@ def usage_of(facts: Mapping[str, Any], gpus: int, nodes: int) -> dict[str, Any]:
     return {**facts, "gpus": had, "gpu_seconds": round(facts["seconds"] * had, 3)}
 
 
-def total_usage(attempts: list[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the usage of a run from that of its attempts; a number that one of them lacks is left out."""
+def total_usage(attempts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the usage of a run from that of its attempts, {} for one without a record.
+
+    A number that one of those with a record lacks is left out.
+    """
+    unrecorded, attempts = sum(not facts for facts in attempts), [facts for facts in attempts if facts]
     if not attempts:
         return {}
     sums = asdict(total(map(Usage.of, attempts)))
     whole: dict[str, Any] = {name: sums[name] for name in SUMS if sums[name] is not None}
     whole["gpus"] = max(facts.get("gpus", 0) for facts in attempts)
-    whole |= {"gpu_shared": True} if sums["is_shared"] else {}
+    whole |= ({"gpu_shared": True} if sums["is_shared"] else {}) | ({"unrecorded": unrecorded} if unrecorded else {})
     if all("gpu_percent" in facts for facts in attempts):
         seconds = sum(facts["gpu_seconds"] for facts in attempts)
         load = sum(facts["gpu_percent"] * facts["gpu_seconds"] for facts in attempts)

@@ -66,4 +66,5 @@ def test_wrong_rates_are_refused(plat, file, tmp_path, monkeypatch, cost, messag
     (tmp_path / "mine.yaml").write_text(f"cost: {cost}\n")
     code, out, err = plat(verb, file, "cluster=mine.yaml")
     assert code == 2 and message in err and "mine.yaml:1:" in err and not out
+    assert "cluster.cost={kwh: 1}" in plat(verb, file, "cluster.cost.kwh=1")[2]
     assert "no cluster profile 'absent'" in plat(verb, file, "cluster=absent")[2]

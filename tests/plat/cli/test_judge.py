@@ -166,10 +166,15 @@ def test_files_outside_of_both_versions_are_named(plat, repository, home, tmp_pa
     (shared / "data.txt").write_text("1")
     (repository / "own.txt").write_text("1")
     reads = f"""
-import sys
+import os, sys, tempfile, threading
 sys.path.insert(0, {str(shared)!r})
 import package
 open({str(shared / "data.txt")!r}).read(), open("own.txt").read(), open(sys.argv[0] + ".log", "w").close()
+here = os.getcwd()
+with tempfile.TemporaryDirectory() as folder:  # the folder of this process is removed
+    os.mkdir(folder + "/a"), os.mkdir(folder + "/a/b"), os.chdir(folder + "/a")
+os.chdir(here)
+threading.Thread(target=lambda: [open(os.devnull).close() for _ in range(10**7)], daemon=True).start()
 """
     (repository / "train.py").write_text(script(5.0) + reads)
     git(repository, "add", "-A")
@@ -196,14 +201,15 @@ int main(int count, char **words) {
 
 
 def test_the_headers_of_a_compiled_program_count(plat, repository, home):
-    if shutil.which("cc") is None:
-        pytest.skip("needs a C compiler")
+    if not (shutil.which("cc") and shutil.which("make")):
+        pytest.skip("needs a C compiler and make")
     (repository / "main.c").write_text(PROGRAM)
+    (repository / "Makefile").write_text("$(PLAT_RUN_DIR)/main: main.c\n\tcc -o $@ main.c\n")
     (repository / "level.h").write_text("#define LEVEL 5.0\n")
     git(repository, "add", "-A")
     git(repository, "commit", "-qm", "c")
     (repository / "level.h").write_text("#define LEVEL 1.0\n")
-    build = "sh -c 'cc -o $PLAT_RUN_DIR/main main.c && $PLAT_RUN_DIR/main {seed}'"
+    build = "sh -c 'make -s && $PLAT_RUN_DIR/main {seed} && touch left_$PLAT_SEED.json'"
     command = ("judge", build, "--metric", "loss", "--lower", "--against", "HEAD", "--json")
     code, out, err = plat(*command)
     assert code == 0, err
@@ -213,6 +219,11 @@ def test_the_headers_of_a_compiled_program_count(plat, repository, home):
     worse = json.loads(out)
     assert (code, better["verdict"], worse["verdict"]) == (10, "better", "worse") and worse["file"] != better["file"]
     assert better["new"] < 2.1 and worse["new"] > 8.9
+    again = json.loads(plat(*command)[1])  # with files that runs have left, which are no code
+    assert again["file"] == worse["file"]
+    (repository / "Makefile").write_text("$(PLAT_RUN_DIR)/main: main.c\n\tcc -DLEVEL=1.0 -o $@ main.c\n")
+    (repository / "main.c").write_text(PROGRAM.replace('#include "level.h"', ""))
+    assert json.loads(plat(*command)[1])["file"] not in (better["file"], worse["file"])
 
 
 def test_the_three_numbers_of_the_line_agree_and_small_ones_keep_their_digits():

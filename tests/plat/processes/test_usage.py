@@ -177,7 +177,10 @@ def test_a_run_of_two_attempts_uses_what_both_used():
         "gpu_percent": 80,
         "gpu_peak_mb": 7,
     }
-    assert total_usage([]) == {}
+    assert total_usage([]) == {} and total_usage([{}]) == {}
+    killed = total_usage([first, {}])
+    assert killed["unrecorded"] == 1 and killed["seconds"] == 10
+    assert "10 s of runs (without 1 attempt that left no record)" in Usage.of(killed).text()
 
 
 def test_of_several_machines_only_the_time_is_known(monkeypatch):
@@ -204,5 +207,6 @@ def test_what_is_not_measured_is_said_and_not_counted_as_nothing():
     assert "2.00 EUR (without electricity, which was not measured)" in text and "kWh" not in text
     assert Usage(60.0, None).text(Rates(cpu_hour=1.0)).endswith("cost unknown, because CPU time was not measured")
     assert "CO2 unknown" in used.text(Rates(kg_co2_per_kwh=0.4))
+    assert "less than 0.01 EUR" in Usage(1.0, 1.0).text(Rates(cpu_hour=1e-3, currency="EUR"))
     only_cpu = Usage(3600.0, 10.0, 3600.0, 0.1, None)
     assert "0.1 kWh of processors and memory, not of GPUs" in only_cpu.text()

@@ -26,11 +26,19 @@ NOT_LINKED = (
     "wandb", "mlruns", "lightning_logs", "cache", ".cache",
 )  # fmt: skip
 
-OF_CODE = (
+SOURCES = (
     ".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".cu", ".cuh", ".f", ".f90", ".f95", ".go", ".rs", ".java", ".kt",
     ".zig", ".py", ".pyx", ".sh", ".awk", ".r", ".jl", ".pl", ".js", ".ts", ".rb", ".lua", ".m", ".ml", ".hs", ".cs",
-    ".swift", ".scala", ".yaml", ".yml", ".toml", ".json", ".cfg", ".ini", ".cmake", ".mk",
+    ".swift", ".scala", ".cmake", ".mk", "makefile", "cmakelists.txt", "meson.build", "dockerfile", "justfile",
 )  # fmt: skip
+SETTINGS = (
+    ".yaml",
+    ".yml",
+    ".toml",
+    ".json",
+    ".cfg",
+    ".ini",
+)  # code where git has them: programs write such files, too
 MOST_FILES = 1000
 
 
@@ -102,21 +110,37 @@ def _write(top: Path, commit: str, place: Path) -> None:
 
 
 def code_files(folder: Path) -> list[str]:
-    """Return the files of code in a folder and below, by the ends of their names, without what git ignores, sorted.
+    """Return the files of code in a folder and below, by the ends of their names, sorted.
 
-    Without git, hidden folders and those in NOT_LINKED are left out. Beyond MOST_FILES, the rest is left out.
+    With git, these are sources that it does not ignore, and files of settings that it has. Without it, sources alone,
+    and hidden folders, those in NOT_LINKED, and homes of plat are left out. Files beyond MOST_FILES are left out, and
+    names that are no UTF-8.
     """
     try:
-        listed = git(folder, "ls-files", "--cached", "--others", "--exclude-standard", "-z").split(b"\0")
-        names = [os.fsdecode(name) for name in listed if name]
+        settings = _listed(folder, "--cached")
+        sources = settings + _listed(folder, "--others", "--exclude-standard")
     except SpecError:
-        names = []
-        for root, folders, files in os.walk(folder):
-            folders[:] = sorted(name for name in folders if name not in NOT_LINKED and not name.startswith("."))
-            names += [os.path.relpath(os.path.join(root, name), folder) for name in files]
-            if len(names) > 10 * MOST_FILES:
-                break
-    return sorted(name for name in names if name.lower().endswith(OF_CODE) and (folder / name).is_file())[:MOST_FILES]
+        settings, sources = [], []
+    sources = sources or list(_below(folder))  # also for the files of a commit, in a home that git ignores
+    ends = dict.fromkeys(sources, SOURCES) | dict.fromkeys(settings, (*SOURCES, *SETTINGS))
+    code = [name for name, of_code in ends.items() if name.lower().endswith(of_code) and (folder / name).is_file()]
+    return sorted(name for name in code if not any("\ud800" <= one <= "\udfff" for one in name))[:MOST_FILES]
+
+
+def _listed(folder: Path, *which: str) -> list[str]:
+    return [os.fsdecode(name) for name in git(folder, "ls-files", *which, "-z").split(b"\0") if name]
+
+
+def _below(folder: Path) -> Iterator[str]:
+    """Yield the files in a folder and below, at most ten times MOST_FILES."""
+    count = 0
+    for root, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name not in NOT_LINKED and not name.startswith("."))
+        if "mlflow.db" in files or count > 10 * MOST_FILES:  # a home
+            folders.clear()
+            continue
+        count += len(files)
+        yield from (os.path.relpath(os.path.join(root, name), folder) for name in files)
 
 
 def _ignored(top: Path, home: Home) -> Iterator[str]:

@@ -207,19 +207,18 @@ def judge(
     found, is_decided = _judged(asked, experiment, design, time.monotonic() - began, why)
     if study and is_decided:
         write_judged(asked.home, asked.uri, experiment.name, found.verdict)
-    return replace(
-        found, was_done=not any(executed), outside=_outside(reads, [old.folder, new.folder, asked.home.root])
-    )
+    outside = _outside(reads, [old.whole, new.whole, asked.home.root])
+    return replace(found, was_done=not any(executed), outside=outside)
 
 
 def _outside(reads: Path, inside: Sequence[Path]) -> tuple[str, ...]:
     """Return the files in the notes of all runs that are in none of these folders, sorted."""
     try:
-        lines = reads.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = reads.read_text(encoding="utf-8", errors="replace").split("\n")
     except OSError:
         return ()
     folders = tuple(f"{os.path.realpath(folder)}{os.sep}" for folder in inside)
-    return tuple(sorted(path for path in set(lines) if not path.startswith(folders)))
+    return tuple(sorted(path for path in {*lines} - {""} if not path.startswith(folders)))
 
 
 def _batches(some: Sequence[Run], by: int, is_first: bool) -> list[list[Run]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from dataclasses import dataclass, replace
@@ -10,7 +11,7 @@ from pathlib import Path
 from plat.app.first_file.asking import output_of
 from plat.app.first_file.flags import flags_of_help
 from plat.app.first_file.user_script import PYTHONS, user_script
-from plat.app.judging.checkout import SHORT, checked_out, code_files, commit_of
+from plat.app.judging.checkout import SHORT, checked_out, code_files, commit_of, git
 from plat.errors import SpecError
 from plat.store.home import Home
 from plat.trainer.script.command import split
@@ -37,6 +38,13 @@ class Version:
         words = _words(self.command, self.folder)
         is_python = len(words) > 1 and os.path.basename(words[0]) in PYTHONS
         return [] if is_python else code_files(self.folder)
+
+    @property
+    def whole(self) -> Path:
+        """The repository of the folder, or the folder itself."""
+        with contextlib.suppress(SpecError):
+            return Path(os.fsdecode(git(self.folder, "rev-parse", "--show-toplevel")).strip())
+        return self.folder
 
     @property
     def takes_seed(self) -> bool:

@@ -70,6 +70,8 @@ class Cost(TypedDict):
     """What was measured of both."""
     is_shared: bool
     """Whether other programs were on the GPUs."""
+    unrecorded: int
+    """Attempts without a record, which are not counted."""
     money: NotRequired[float | None]
     """At the rates of the profile `cluster=NAME`, as the following keys."""
     currency: NotRequired[str]

@@ -16,8 +16,7 @@ from typing import Any
 HOOK = os.path.dirname(os.path.realpath(__file__))
 FILES = os.path.join(os.path.dirname(HOOK), "files")
 READS = "PLAT_READS"  # the file to which the paths of files that were read are appended
-OF_SYSTEM = ("/usr/", "/lib", "/etc/", "/proc/", "/sys/", "/dev/", "/opt/")
-WRITES = os.O_WRONLY | os.O_RDWR
+OF_SYSTEM = ("/usr/lib", "/usr/share/", "/usr/bin/", "/lib/", "/lib32/", "/lib64/", "/etc/", "/proc/", "/sys/", "/dev/")
 
 
 def copy_of(path: str) -> str:
@@ -47,21 +46,29 @@ def note_reads(file: str) -> None:
     paths = set()
 
     def note(event: str, arguments: Any) -> None:
-        if event == "open" and isinstance(arguments[0], str) and not (arguments[2] or 0) & WRITES:
-            paths.add(arguments[0] if os.path.isabs(arguments[0]) else os.path.join(os.getcwd(), arguments[0]))
+        if event == "open" and isinstance(arguments[0], (str, bytes)) and not (arguments[2] or 0) & os.O_WRONLY:
+            try:  # an error here would be one of the script
+                path = os.fsdecode(arguments[0])
+                paths.add(path if os.path.isabs(path) else os.path.join(os.getcwd(), path))
+            except OSError:  # its folder was removed
+                pass
 
     def write() -> None:
         pid, found = os.getpid(), set()
-        for path in paths:
+        for path in paths.copy():  # other threads may still read
             if path.endswith(".pyc") and "__pycache__" in path:
                 path = source_from_cache(path)
             real = os.path.realpath(path)
             original = real[len(FILES) :] if real.startswith(FILES + os.sep) else real
             if not original.startswith(own) and os.path.isfile(real):
                 found.add(original)
-        if found and pid == started:  # a fork ends with the same list
+        if not found or pid != started:  # a fork ends with the same list
+            return
+        try:
             with open(file, "a", encoding="utf-8", errors="surrogateescape") as notes:
                 notes.write("".join(f"{path}\n" for path in sorted(found) if "\n" not in path))
+        except OSError:
+            pass
 
     started = os.getpid()
     atexit.register(write)
