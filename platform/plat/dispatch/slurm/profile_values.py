@@ -92,8 +92,11 @@ def named_texts(key: str, value: Any) -> dict[str, str]:
     return {name: str(item).lower() if isinstance(item, bool) else str(item) for name, item in value.items()}
 
 
-def cost(key: str, value: Any) -> Rates:
-    """Return what the user pays, from a mapping of the names of `Rates`."""
+def cost(key: str, value: Any) -> Rates | None:
+    """Return what the user pays, from a mapping of the names of `Rates`; None for an empty one.
+
+    Raises SpecError for a name that is no rate, and a value that cannot be one.
+    """
     names = [field.name for field in dataclasses.fields(Rates)]
     if not isinstance(value, dict):
         raise wrong(key, value, "a mapping such as {gpu_hour: 2.1, kwh: 0.3, currency: EUR}")
@@ -104,6 +107,8 @@ def cost(key: str, value: Any) -> Rates:
             text(f"{key}.currency", given)
         elif isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given < 1e9:
             raise wrong(f"{key}.{name}", given, "a number of at least 0")
+    if not value:
+        return None
     numbers = {name: float(given) for name, given in value.items() if name != "currency"}
     return Rates(currency=str(value.get("currency", "")), **numbers)
 
