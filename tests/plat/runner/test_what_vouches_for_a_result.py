@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 from runner_runs import make, undisturbed
@@ -11,6 +12,7 @@ from toy_runs import comparable
 from plat.errors import HomeError
 from plat.runner.execution import execute
 from plat.store.disk.durable import read_json, to_checked_json
+from plat.store.mlflow import run_record
 from plat.store.mlflow.run_record import read_record
 from plat.store.run_directory.checkpoint import list_checkpoints
 from plat.store.run_directory.run_files import read_meta
@@ -35,6 +37,27 @@ def resumed(home, monkeypatch):
         assert execute(home, paths.id) == "interrupted"
     assert execute(home, paths.id) == "finished"
     return paths
+
+
+def test_a_run_that_ends_while_it_is_read_is_read_whole(done, monkeypatch):
+    """Its result appears between the read of its history, which then lacks the end, and that of the result."""
+    whole, result = read_record(done), done.result.read_bytes()
+    done.result.unlink()
+    shutil.rmtree(done.attempt(1).checkpoints)  # else the newest one may cover all events
+    first_half = read_record(done)
+    assert first_half.status == "RUNNING" and len(first_half.metrics) < len(whole.metrics)
+    reads = []
+
+    def history(paths):
+        reads.append(run_history(paths))
+        paths.result.write_bytes(result)
+        return reads[-1]
+
+    run_history = run_record.run_history
+    monkeypatch.setattr(run_record, "run_history", history)
+    record = read_record(done)
+    assert len(reads) == 2 and record.status == "FINISHED"
+    assert (record.metrics, record.tables) == (whole.metrics, whole.tables)
 
 
 def edit(path, checked=False, **values):

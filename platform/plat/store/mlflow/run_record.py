@@ -155,8 +155,18 @@ def _stat(path: str | Path) -> tuple[int, int] | None:
 def read_record(paths: RunPaths, wanted_by: Sequence[str] = ()) -> RunRecord | None:
     """Return the record of a run directory, None if its meta.json or config.yaml is missing or unreadable.
 
+    A run that ends during the read is read again: else its result would stand beside a history without its end.
+
     wanted_by  files that ask for this run in addition to those in meta.json
     """
+    while True:
+        was_done = paths.result.exists()
+        record = _read_once(paths, wanted_by)
+        if was_done or not paths.result.exists():
+            return record
+
+
+def _read_once(paths: RunPaths, wanted_by: Sequence[str]) -> RunRecord | None:
     mark = signature(str(paths.root))  # first, so that the next import sees files that change during the read
     meta = run_files.load_meta(paths)
     if mark is None or meta is None:
