@@ -139,3 +139,10 @@ def conflict(own: Measured, stored: Measured) -> str:
         if value != row.value and not (math.isnan(value) and math.isnan(row.value)):
             return f"{row.key} at step {row.step} is {row.value}, stored is {value}"
     return ""
+
+
+def lacking(own: Measured, stored: Measured) -> str:
+    """Return in one line which metrics and tables of a done run the stored one lacks, or ""."""
+    there = {row[:2] for rows in stored.history() for row in rows}
+    absent = sorted({row[:2] for rows in own.history() for row in rows} - there)
+    return f"{absent[0][0]} at step {absent[0][1]} is not stored ({len(absent)} in all)" if absent else ""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from plat.errors import StoreError
 from plat.store.home import Home
-from plat.store.measured import Measured, conflict, decode
+from plat.store.measured import Measured, conflict, decode, lacking
 from plat.store.mlflow.artifacts import Edited, read_artifacts
 from plat.store.mlflow.deletion import twins
 from plat.store.mlflow.importer import import_lock, import_runs
@@ -72,8 +72,11 @@ def _check_directory(
         if has_begun(run) and (have is None or have.signature != record.signature):
             check.behind.append(run.id)
     elif isinstance(stored, Measured) and have.measured != record.sha256:
-        if problem := conflict(decode(record.measured), stored):
+        own = decode(record.measured)
+        if problem := conflict(own, stored):
             check.differing[run.id] = f"in its directory, {problem}"
+        elif problem := lacking(own, stored):
+            check.differing[run.id] = problem
 
 
 def _file_problem(path: Path) -> str:

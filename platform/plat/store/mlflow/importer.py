@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from plat.errors import StoreError
 from plat.store.disk.durable import locked, to_checked_json, write
 from plat.store.home import Home
-from plat.store.measured import Measured, conflict, decode
+from plat.store.measured import Measured, conflict, decode, lacking
 from plat.store.mlflow.artifacts import read_artifact
 from plat.store.mlflow.connect import open_writer
 from plat.store.mlflow.run_record import RunRecord, has_begun, read_record, signature, without_history
@@ -274,9 +274,13 @@ class _Import:
             if have.whole:
                 self.report.restored[record.id] = str(stored)
             return True
-        if conflict(decode(record.measured), stored):
+        own = decode(record.measured)
+        if conflict(own, stored):
             self.report.differing.append(record.id)
             return False
+        if have.whole and (problem := lacking(own, stored)):
+            self.report.restored[record.id] = problem
+            return True
         if have.measured == record.sha256 or not have.whole:
             return True
         self.writer.tag(have, {**_asking(record), SIGNATURE: record.signature})  # the first values stay
