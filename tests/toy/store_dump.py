@@ -27,6 +27,7 @@ SKIPPED = (
     "plat.host",
     "plat.hardware",
     "plat.numerics",
+    "plat.usage",
     "mlflow.user",
 )
 
