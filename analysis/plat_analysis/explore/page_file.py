@@ -41,7 +41,7 @@ def explorer_files(results: Results, places: Places, searched: Importance | None
 
 
 def explorer(results: Results, places: Places, searched: Importance | None = None) -> str:
-    """Return the page as HTML, with `searched` in the place of its own importance of axes.
+    """Return the page as HTML. With `searched`, the page shows this importance instead of computing its own.
 
     It needs bokeh, and scikit-learn from ten runs on.
     """

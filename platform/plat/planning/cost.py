@@ -119,7 +119,7 @@ class History:
     def usage(self, run: Run, seconds: float) -> Usage:
         """Return what a run will use in these seconds, if it uses as much per second as similar runs here did.
 
-        The GPUs are those that it asks for. Numbers of which similar runs have no measurement are None.
+        GPU time counts the GPUs that the run asks for. A number that no similar run has measured is None.
         """
         needed = Resources.of(run.resources)
         gpu_seconds = seconds * needed.gpus * max(1, needed.nodes)

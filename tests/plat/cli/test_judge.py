@@ -242,7 +242,7 @@ def test_a_pipe_in_the_old_command_is_explained(plat, repository):
 
 
 def test_pairs_that_wait_for_the_next_look_are_said(plat, repository, monkeypatch):
-    """The time is over after ten pairs, of which a verdict takes eight."""
+    """The budget ends after ten pairs. The verdict uses the first eight, because the next look is at twelve."""
     (repository / "train.py").write_text(script(4.99))
     clock = iter([0.0, *([1.0] * 8), *([100.0] * 100)])  # the beginning, then before each batch of runs
     monkeypatch.setattr(judging, "time", SimpleNamespace(monotonic=lambda: next(clock)))
