@@ -31,14 +31,8 @@ SOURCES = (
     ".zig", ".py", ".pyx", ".sh", ".awk", ".r", ".jl", ".pl", ".js", ".ts", ".rb", ".lua", ".m", ".ml", ".hs", ".cs",
     ".swift", ".scala", ".cmake", ".mk", "makefile", "cmakelists.txt", "meson.build", "dockerfile", "justfile",
 )  # fmt: skip
-SETTINGS = (
-    ".yaml",
-    ".yml",
-    ".toml",
-    ".json",
-    ".cfg",
-    ".ini",
-)  # code where git has them: programs write such files, too
+# Code where git has them; programs write such files, too.
+SETTINGS = (".yaml", ".yml", ".toml", ".json", ".cfg", ".ini")
 MOST_FILES = 1000
 
 
