@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePath
-from typing import Any
 
-from plat.app.recorded.foreign_run import ForeignRun, flat_values, merged, text_values
+from plat.app.recorded.foreign_run import ForeignRun, merged
 from plat.errors import SpecError
-from plat.plain_files import parse_json, parse_yaml, read_text
 from plat.suggest import suggest
 from plat.trainer.script.readers.objects import Logged
 from plat.trainer.script.readers.wandb import OF_WANDB
@@ -63,6 +58,7 @@ def _history(run: ForeignRun, step: str, chosen: set[str]) -> dict[int, dict[str
 
 # What a user chooses of the runs to import.
 
+REPEATED = ("longest", "first", "last")
 NO_SEED = "none"  # `--seed none`: number the runs of equal values, whatever seeds they have
 
 
@@ -76,6 +72,15 @@ class Choice:
     step        the metric or column that counts steps; "": the source's own step
     experiment  of MLflow
     unfinished  also import runs that did not finish
+
+    Of tables:
+
+    path        a pattern of paths below a source, such as `{algorithm}/{task}.csv`; "": pieces such as `lr=0.1`
+    beside      the name of a file with values beside each file; "": `config.json` and the like, if they are there
+    levels      of a JSON file: names of the keys above its records
+    value       the column of numbers, if there is one only; "": all that are no values of runs
+    repeated    which run counts of several with equal values and seed: REPEATED; "": none, they are refused
+    named_by    the column that names the metric of each number in `value`; "": the metric is called as its column
     """
 
     axes: tuple[str, ...] = ()
@@ -84,6 +89,12 @@ class Choice:
     step: str = ""
     experiment: str = ""
     unfinished: bool = False
+    path: str = ""
+    beside: str = ""
+    levels: tuple[str, ...] = ()
+    value: str = ""
+    named_by: str = ""
+    repeated: str = ""
 
     def seed_key(self, keys: Collection[str]) -> str:
         """Return the key that holds seeds, even if they do not count; "" if none or several may be meant."""
@@ -93,45 +104,3 @@ class Choice:
             return "seed"
         found = [key for key in keys if key.lower() == "seed" or key.endswith((".seed", "_seed"))]
         return found[0] if len(found) == 1 else ""
-
-
-# Find the values of a run in its path (`lr=0.1,seed=2/...`) and in a config file beside it.
-
-CONFIGS = ("config.json", "config.yaml", "hparams.yaml", ".hydra/config.yaml")
-KEY = r"[A-Za-z][\w.]*"
-# A value ends at a separator that another `key=` follows: `lr=0.1-seed=2`, `lr=0.1,seed=2`, `lr=0.1_weight_decay=0`.
-PAIR = re.compile(rf"({KEY})=(.*?)(?=[-_,;& ]+{KEY}=|$)")
-SEED = re.compile(r"seed[-_]?(\d+)", re.IGNORECASE)  # a piece such as `seed3`
-NUMBER_TEXT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")  # YAML 1.1, which others write, reads 1e-3 as text
-
-
-def values_of(path: PurePath, folder: Path) -> dict[str, Any]:
-    """Return the values of a run: those of config files in `folder`, and over them those in the pieces of `path`.
-
-    Raises SpecError if a config file cannot be read.
-    """
-    found: dict[str, Any] = {}
-    for name in CONFIGS:
-        if (folder / name).is_file():
-            found |= _of_config(folder / name)
-    return found | text_values(texts_of(path))
-
-
-def texts_of(path: PurePath) -> dict[str, str]:
-    """Return the values in the pieces of a path as they are written."""
-    seeds = [("seed", match[1]) for piece in path.parts if (match := SEED.fullmatch(piece))]
-    return dict([*seeds, *(pair for piece in path.parts for pair in PAIR.findall(piece))])
-
-
-def _of_config(path: Path) -> dict[str, Any]:
-    try:
-        text = read_text(path)
-        content = parse_json(text) if path.suffix == ".json" else parse_yaml(text)
-    except (OSError, ValueError) as error:
-        raise SpecError(f"the config cannot be read: {error}", where=str(path), fix="correct or remove it") from None
-    if not isinstance(content, dict):
-        what = f"the config is no mapping: {json.dumps(content, default=str):.60}"
-        raise SpecError(what, where=str(path), fix="correct or remove it")
-    values = flat_values(content)
-    numbers = {key: text for key, text in values.items() if isinstance(text, str) and NUMBER_TEXT.fullmatch(text)}
-    return values | text_values(numbers)

@@ -13,8 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from plat.app.recorded.foreign_run import ForeignRun
-from plat.app.recorded.metric_choice import Choice
+from plat.app.recorded.metric_choice import REPEATED, Choice
 from plat.app.recorded.selection import Recorded, Selection, select
 from plat.characters import one_line
 from plat.errors import SpecError, os_errors_as
@@ -25,33 +24,64 @@ from plat.trainer.recorded.spec import SUFFIX, recording_path, recording_text
 
 # kind -> the function that reads it: (sources, choice) -> runs. Its module is imported only when it is used.
 READERS = {
-    "csv": ("plat.app.recorded.csv_source", "read_csv"),
+    "table": ("plat.app.recorded.table_source", "read_tables"),
+    "csv": ("plat.app.recorded.table_source", "read_csv"),
     "tensorboard": ("plat.app.recorded.tensorboard_source", "read_tensorboard"),
     "mlflow": ("plat.app.recorded.mlflow_source", "read_mlflow"),
     "wandb": ("plat.app.recorded.wandb_source", "read_wandb"),
 }
 
 
-def import_runs(kind: str, sources: Sequence[str], out: Path, choice: Choice, *, force: bool = False) -> Selection:
+def import_runs(
+    kind: str, sources: Sequence[str], out: Path, choice: Choice, *, force: bool = False, dry: bool = False
+) -> Selection:
     """Read runs of other tools, and write an experiment file of them and its folder; return what was written.
 
     kind   a key of READERS
     force  replace an existing file and its folder
+    dry    write nothing: return what would be written
 
     Raises SpecError, with nothing written, if the sources cannot be read or make no experiment.
     """
-    check_free(out, force)
+    if not dry:
+        check_free(out, force)
     if not sources:
         raise SpecError(f"no source is named: plat import {kind} SOURCE", where="the command line", fix="name one")
     module, name = READERS[kind]
     reader: Any = getattr(import_module(module), name)
+    is_table = kind in OF_TABLES
+    check_options(kind, choice)
     try:
-        runs: list[ForeignRun] = reader(sources, choice)
+        runs, notes = reader(sources, choice) if is_table else (reader(sources, choice), [])
     except RecursionError:
         raise SpecError("a config is nested too deeply", where=sources[0], fix="leave its run out") from None
-    selection = select(runs, replace(choice, step="") if kind == "csv" else choice)  # a CSV's step is a column
-    write(out, kind, selection)
+    # the step of a table is a column, and its metrics may have been named by `value`
+    selection = select(runs, replace(choice, step="") if is_table else choice)
+    selection.notes[:0] = notes
+    if not dry:
+        write(out, kind, selection)
     return selection
+
+
+OF_TABLES = ("table", "csv")
+
+
+def check_options(kind: str, choice: Choice) -> None:
+    """Raise SpecError for options of tables with another kind, and for a name of metrics without their value."""
+    of_tables = {"--path": choice.path, "--beside": choice.beside, "--levels": choice.levels}
+    of_tables |= {"--value": choice.value, "--name": choice.named_by, "--repeated": choice.repeated}
+    if choice.repeated not in ("", *REPEATED):
+        raise SpecError(f"there is no {choice.repeated!r}", where="--repeated", fix=f"one of {', '.join(REPEATED)}")
+    given = [option for option, value in of_tables.items() if value]
+    if given and kind not in OF_TABLES:
+        raise SpecError(
+            f"{given[0]} is for tables", where="the command line", fix=f"plat import table SOURCE {given[0]} ..."
+        )
+    if choice.named_by and not choice.value:
+        fix = f"name the column of numbers: --name {choice.named_by} --value VALUE"
+        raise SpecError(
+            "--name names the metrics of numbers, and no column of numbers is named", where="--name", fix=fix
+        )
 
 
 FOLDER = "-runs"  # after the name of the experiment file: the folder of its recordings
@@ -128,7 +158,7 @@ LONGEST = 60  # characters of a value there
 def experiment_text(title: str, folder: str, selection: Selection) -> str:
     """Return the text of the file. A grid with a few holes excludes these cells; other runs are listed one by one."""
     runs = selection.runs
-    axes = {axis: _distinct([each.values[axis] for each in runs]) for axis in selection.axes}
+    axes = {axis: distinct([each.values[axis] for each in runs]) for axis in selection.axes}
     columns: dict[str, list[Any]] = {**{axis_key(axis): axes[axis] for axis in axes}, "seed": _seeds(runs)}
     missing = math.prod(map(len, columns.values())) - len(runs)
     lines = [_comment(selection), f"title: {_scalar(title)}", "base:", "  trainer: recorded"]
@@ -174,11 +204,23 @@ def _seeds(runs: Sequence[Recorded]) -> list[int]:
     return sorted({each.seed for each in runs})
 
 
-def _distinct(values: Sequence[Any]) -> list[Any]:
+def distinct(values: Sequence[Any]) -> list[Any]:
     """Return the distinct values: numbers in their order, then texts in order of appearance."""
     found = list({label_key(value): value for value in values}.values())
     numbers = [value for value in found if isinstance(value, int | float) and not isinstance(value, bool)]
     return sorted(numbers) + [value for value in found if value not in numbers or isinstance(value, bool)]
+
+
+def seeds_in_words(selection: Selection) -> str:
+    """Return the seeds of all runs, or how many of them there are in a setting: `1, 2, 3` or `5 to 10 in a setting`."""
+    groups: dict[tuple[Any, ...], set[int]] = {}
+    for each in selection.runs:
+        groups.setdefault(tuple(map(label_key, each.values.values())), set()).add(each.seed)
+    if len({frozenset(seeds) for seeds in groups.values()}) == 1:
+        return ", ".join(map(str, _seeds(selection.runs)))
+    counts = sorted({len(seeds) for seeds in groups.values()})
+    every = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else f"{counts[0]}, of different numbers,"
+    return f"{every} in a setting"
 
 
 def _key(name: str) -> str:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from plat.app.recorded.foreign_run import ForeignRun, merged
-from plat.app.recorded.metric_choice import Choice, texts_of, values_of
+from plat.app.recorded.metric_choice import Choice
+from plat.app.recorded.table_files import texts_of, values_of
 from plat.errors import SpecError
 from plat.extras import require_extra
 from plat.trainer.script.readers.tensorboard import PATTERN, damage_of, part_of, scalars_of, tops

@@ -98,7 +98,7 @@ def test_configs_beside_the_files_and_runs_without_seed_or_step(plat, project, s
     ("files", "arguments", "message"),
     [
         ({}, ["no.csv"], "there is no such file"),
-        ({"a/x.txt": ""}, ["a"], "the folder has no CSV file"),
+        ({"a/x.txt": ""}, ["a"], r"the folder has no such file: \*.csv"),
         ({"a.csv": ""}, ["a.csv"], "the file has no rows"),
         ({"a.csv": "1,0.5\n2,0.4\n"}, ["a.csv"], "the first line must name the columns.*a.csv:1"),
         ({"a.csv": "lr;loss\n1;2\n"}, ["a.csv"], r"which columns are axes.*columns: lr, loss"),
@@ -122,7 +122,11 @@ def test_configs_beside_the_files_and_runs_without_seed_or_step(plat, project, s
         ({"a.csv": "lr,loss\n1,2\n"}, ["a.csv", "--axes", "lr", "--step", "t"], "no column 't'"),
         ({"a.csv": "lr,loss\n1,2,3\n"}, ["a.csv", "--axes", "lr"], r"3 cells, and the header has 2.*a.csv:2"),
         ({"a.csv": "lr,step,loss\n1,1.5,3\n"}, ["a.csv", "--axes", "lr"], r"step is '1.5'.*a.csv:2"),
-        ({"a.csv": "lr,step,loss\n1,1,3\n1,1,4\n"}, ["a.csv", "--axes", "lr"], r"lines 2 and 3 have the same.*--seed"),
+        (
+            {"a.csv": "lr,step,loss\n1,1,3\n1,1,4\n"},
+            ["a.csv", "--axes", "lr"],
+            r"a.csv:2 and a.csv:3 have the same.*--seed",
+        ),
         ({"a.csv": "lr,loss\n1,x\n"}, ["a.csv", "--axes", "lr"], "no run has a metric"),
         ({"a.csv": "lr,loss\n1,2\n"}, ["a.csv", "--axes", "lr", "--seed", "s"], r"no run has the value 's'"),
         ({"a.csv": "lr,seed,loss\n1,x,2\n"}, ["a.csv", "--axes", "lr"], r"seed is 'x'|seed .* is 'x'"),
