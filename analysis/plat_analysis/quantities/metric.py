@@ -12,6 +12,7 @@ An experiment file names one by the metric alone, or with the way a run's curve 
     {metric: success, steps_to: 0.5}                  the first step at which it is at least .5
     {metric: success, mean: true}                     the mean over training, the base model included (Figure 6)
     {metric: success, auc: true}                      the area under the curve, divided by the range of its steps
+    {metric: length, change: {first: 0.2, last: 0.2}} mean of the last fifth of the values over that of the first, − 1
     {metric: success, least: true}                    the smallest one: did a run ever fall below a level? (Table 9)
     {metric: success, minus: val/success_swapped}     the difference of two metrics of one run, in any of these ways
     {metric: grad/q6/task, over: grad/q1/task}        their ratio (Figure 3)
@@ -43,7 +44,8 @@ Values = NDArray[np.float64]
 UNMEASURED = Absent("not measured")
 SHOWN = ("percent", "digits")
 NORMALISED = "normalised"
-OF_LAST = ("median_of_last", "mean_of_last", "auc")  # a curve that ends in NaN has no such number
+PARTS = ("first", "last")  # of a curve
+OF_LAST = ("median_of_last", "mean_of_last", "auc", "change")  # a curve that ends in NaN has no such number
 MOST_DIGITS = 10
 SIGNIFICANT = 4  # digits of the largest value of a metric
 ROUNDING = 1e-9  # a smaller spread, as a share of the values, is that of adding numbers in another order
@@ -98,6 +100,18 @@ def _auc(steps: Steps, values: Values, _: Any) -> Measurement | Absent:
     return Measurement(float(np.trapezoid(values, steps) / (steps[-1] - steps[0])), step=int(steps[-1]))
 
 
+def _change(steps: Steps, values: Values, parts: Mapping[str, float]) -> Measurement | Absent:
+    """Return the relative change from the first part of a curve to the last (Figure 7).
+
+    A part has as many values as its share, rounded down, but at least one.
+    """
+    first, last = (max(1, int(parts[key] * len(values) + ROUNDING)) for key in PARTS)
+    start = float(values[:first].mean())
+    if len(values) < 2 or start == 0:
+        return Absent("one measurement has no change" if len(values) < 2 else "its first part is zero")
+    return Measurement(float(values[-last:].mean()) / start - 1, step=int(steps[-1]))
+
+
 def _least(steps: Steps, values: Values, _: Any) -> Measurement:
     index = int(np.argmin(values))
     return Measurement(float(values[index]), step=int(steps[index]))
@@ -120,6 +134,11 @@ def _is_place(value: Any) -> bool:
     return value in ("start", "end", "peak") or _is_count(value) or (value == 0 and not isinstance(value, bool))
 
 
+def _is_parts(value: Any) -> bool:
+    is_whole = isinstance(value, Mapping) and set(value) == set(PARTS) and all(map(_is_number, value.values()))
+    return is_whole and all(0 < part <= 0.5 for part in value.values())
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and bool(np.isfinite(value))
 
@@ -132,6 +151,9 @@ TAKEN: Mapping[str, Way] = {
     "steps_to": Way(_steps_to, _is_number, "a number", "0.5"),
     "mean": Way(_mean, _is_true, "true", "true"),
     "auc": Way(_auc, _is_true, "true", "true"),
+    "change": Way(
+        _change, _is_parts, "{first: SHARE, last: SHARE} of the values, each up to 0.5", "{first: 0.2, last: 0.2}"
+    ),
     "least": Way(_least, _is_true, "true", "true"),
 }
 JOINED: Mapping[str, tuple[str, Callable[[Values, Values], Values]]] = {
@@ -148,7 +170,7 @@ def quantity(given: str | Mapping[str, Any], name: str = "", results: Results | 
     `normalised`. `steps_to` ignores it. `digits` is the number of decimals; without it, values of `results` below SMALL
     have their `decimals`. `name` replaces the metric's name, but not that of `peak`, `heldout`, `final` and `base`.
     Raises SpecError for neither name nor mapping, no metric, an unknown key, both `minus` and `over`, an invalid value,
-    more than one of at, median_of_last, mean_of_last, slope, steps_to, mean, auc and least, or a wrong `normalised`.
+    more than one key of TAKEN, or a wrong `normalised`.
     """
     if isinstance(given, str):
         return SUCCESSES.get(given) or quantity({"metric": given}, name, results)

@@ -149,6 +149,22 @@ def test_the_area_under_a_curve_is_a_mean_over_steps(make_experiment, points):
     assert measure(make_experiment, {"metric": "cost", "auc": True}, points).value == pytest.approx(expected, abs=0.2)
 
 
+def test_a_change_is_of_the_means_of_the_first_and_the_last_part(make_experiment):
+    """A fifth of twelve values is two of them; less than one value is one (Figure 7)."""
+    points = [(step, float(value)) for step, value in enumerate([4, 6, *range(20, 28), 8, 4])]
+    change = {"metric": "cost", "change": {"first": 0.2, "last": 0.2}}
+    assert measure(make_experiment, change, points).value == pytest.approx(6 / 5 - 1)
+    assert measure(make_experiment, change, points[:3]).value == pytest.approx(20 / 4 - 1)
+    assert measure(make_experiment, change, points[:1]) == Absent("one measurement has no change")
+    assert measure(make_experiment, change, [(1, 0.0), (2, 3.0)]) == Absent("its first part is zero")
+
+
+@pytest.mark.parametrize("parts", [0.2, {"first": 0.2}, {"first": 0.2, "last": 0.6}, {"first": 0, "last": 0.2}])
+def test_parts_of_a_change_that_are_none(parts):
+    with pytest.raises(SpecError, match="each up to 0.5"):
+        quantity({"metric": "cost", "change": parts})
+
+
 def test_a_curve_without_an_area(make_experiment):
     auc = {"metric": "cost", "auc": True}
     assert measure(make_experiment, auc, [(3, 1.0)]) == Absent("one measurement has no area under it")

@@ -78,7 +78,9 @@ class Choice:
     path        a pattern of paths below a source, such as `{algorithm}/{task}.csv`; "": pieces such as `lr=0.1`
     beside      the name of a file with values beside each file; "": `config.json` and the like, if they are there
     levels      of a JSON file: names of the keys above its records
-    value       the column of numbers, if there is one only; "": all that are no values of runs
+    value       the column of numbers, if there is one only: `ys`, or `score=reward,success`, the first of these columns
+                that a file has, as the metric `score`; "": all that are no values of runs
+    join        a CSV file whose columns are values of runs: those that the runs have tell the row, others are added
     repeated    which run counts of several with equal values and seed: REPEATED; "": none, they are refused
     named_by    the column that names the metric of each number in `value`; "": the metric is called as its column
     """
@@ -93,6 +95,7 @@ class Choice:
     beside: str = ""
     levels: tuple[str, ...] = ()
     value: str = ""
+    join: str = ""
     named_by: str = ""
     repeated: str = ""
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import json
-import math
 import os
 import shutil
 from collections.abc import Sequence
@@ -13,12 +10,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from plat.app.recorded.file_text import axis_key, experiment_text
 from plat.app.recorded.metric_choice import REPEATED, Choice
 from plat.app.recorded.selection import Recorded, Selection, select
-from plat.characters import one_line
 from plat.errors import SpecError, os_errors_as
-from plat.spec.composition.pieces import OF_FILES
-from plat.spec.expansion.matrix import label_key
 from plat.store.disk.durable import publish_folder, scratch_name, write_file
 from plat.trainer.recorded.spec import SUFFIX, recording_path, recording_text
 
@@ -69,7 +64,12 @@ OF_TABLES = ("table", "csv")
 def check_options(kind: str, choice: Choice) -> None:
     """Raise SpecError for options of tables with another kind, and for a name of metrics without their value."""
     of_tables = {"--path": choice.path, "--beside": choice.beside, "--levels": choice.levels}
-    of_tables |= {"--value": choice.value, "--name": choice.named_by, "--repeated": choice.repeated}
+    of_tables |= {
+        "--value": choice.value,
+        "--name": choice.named_by,
+        "--repeated": choice.repeated,
+        "--join": choice.join,
+    }
     if choice.repeated not in ("", *REPEATED):
         raise SpecError(f"there is no {choice.repeated!r}", where="--repeated", fix=f"one of {', '.join(REPEATED)}")
     given = [option for option, value in of_tables.items() if value]
@@ -148,94 +148,3 @@ def _write_run(folder: Path, kind: str, each: Recorded) -> None:
 
 def _folder(file: Path) -> Path:
     return file.with_name(f"{file.stem}{FOLDER}")
-
-
-TAKEN = ("trainer", "seed", "recorded", "args", *OF_FILES)  # keys that mean something else in an experiment file
-MOST_ALIKE = 20  # values that the comment at the top lists
-LONGEST = 60  # characters of a value there
-
-
-def experiment_text(title: str, folder: str, selection: Selection) -> str:
-    """Return the text of the file. A grid with a few holes excludes these cells; other runs are listed one by one."""
-    runs = selection.runs
-    axes = {axis: distinct([each.values[axis] for each in runs]) for axis in selection.axes}
-    columns: dict[str, list[Any]] = {**{axis_key(axis): axes[axis] for axis in axes}, "seed": _seeds(runs)}
-    missing = math.prod(map(len, columns.values())) - len(runs)
-    lines = [_comment(selection), f"title: {_scalar(title)}", "base:", "  trainer: recorded"]
-    lines += [f"  recorded.folder: {_scalar(folder)}", "matrix:"]
-    if missing > len(runs):
-        columns = {axis_key(axis): [each.values[axis] for each in runs] for axis in axes}
-        columns["seed"] = [each.seed for each in runs]
-    lines += [f"  {_key(name)}: {_list(values)}" for name, values in columns.items()]
-    if missing > len(runs):
-        lines.append(f"zip: [{_list(list(columns))}]")
-    elif missing:
-        lines += ["exclude:", *_holes(columns, runs)]
-    return "\n".join(filter(None, lines)) + "\n"
-
-
-def axis_key(name: str) -> str:
-    """Return the key of a value in an experiment file."""
-    return f"args.{name}" if name.partition(".")[0] in TAKEN else name
-
-
-def _holes(columns: dict[str, list[Any]], runs: Sequence[Recorded]) -> list[str]:
-    """Return the rows that exclude every cell without a run; the last axis is the seed."""
-    there = {tuple(map(label_key, [*each.values.values(), each.seed])) for each in runs}
-    *names, seed = columns
-    lines = []
-    for cell in itertools.product(*(columns[name] for name in names)):
-        labels = tuple(map(label_key, cell))
-        seeds = [number for number in columns[seed] if (*labels, label_key(number)) not in there]
-        if seeds:
-            row = [f"{_key(name)}: {_scalar(value)}" for name, value in zip(names, cell, strict=True)]
-            row += [f"seed: {_list(seeds)}"] if len(seeds) < len(columns[seed]) or not row else []
-            lines.append(f"  - {{{', '.join(row)}}}")
-    return lines
-
-
-def _comment(selection: Selection) -> str:
-    alike = [f"{name}={value}"[:LONGEST] for name, value in selection.alike.items()]
-    shown = ", ".join(alike[:MOST_ALIKE]) + (", ..." if len(alike) > MOST_ALIKE else "")
-    return f"# The same in all runs: {one_line(shown)}" if alike else ""
-
-
-def _seeds(runs: Sequence[Recorded]) -> list[int]:
-    return sorted({each.seed for each in runs})
-
-
-def distinct(values: Sequence[Any]) -> list[Any]:
-    """Return the distinct values: numbers in their order, then texts in order of appearance."""
-    found = list({label_key(value): value for value in values}.values())
-    numbers = [value for value in found if isinstance(value, int | float) and not isinstance(value, bool)]
-    return sorted(numbers) + [value for value in found if value not in numbers or isinstance(value, bool)]
-
-
-def seeds_in_words(selection: Selection) -> str:
-    """Return the seeds of all runs, or how many of them there are in a setting: `1, 2, 3` or `5 to 10 in a setting`."""
-    groups: dict[tuple[Any, ...], set[int]] = {}
-    for each in selection.runs:
-        groups.setdefault(tuple(map(label_key, each.values.values())), set()).add(each.seed)
-    if len({frozenset(seeds) for seeds in groups.values()}) == 1:
-        return ", ".join(map(str, _seeds(selection.runs)))
-    counts = sorted({len(seeds) for seeds in groups.values()})
-    every = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else f"{counts[0]}, of different numbers,"
-    return f"{every} in a setting"
-
-
-def _key(name: str) -> str:
-    return name if name.replace("_", "").replace(".", "").isalnum() and name[0].isalpha() else _scalar(name)
-
-
-def _list(values: Sequence[Any]) -> str:
-    return f"[{', '.join(map(_scalar, values))}]"
-
-
-def _scalar(value: Any) -> str:
-    """Return a value as YAML reads it: JSON, and a text without quotes where it is only a word."""
-    if isinstance(value, str) and value.isascii() and value.isidentifier() and value.lower() not in WORDS:
-        return value
-    return json.dumps(value, ensure_ascii=False)
-
-
-WORDS = ("true", "false", "null", "nan", "inf", "yes", "no", "on", "off", "y", "n")

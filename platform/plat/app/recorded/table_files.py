@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +14,7 @@ from typing import Any
 from plat.app.recorded.foreign_run import flat_values, text_values
 from plat.errors import SpecError
 from plat.plain_files import parse_json, parse_yaml, read_text
+from plat.units import counted
 
 CONFIGS = ("config.json", "config.yaml", "hparams.yaml", ".hydra/config.yaml")
 KEY = r"[A-Za-z][\w.]*"
@@ -168,3 +171,42 @@ def _parsed(text: str, is_json: bool) -> Any:
         return parse_yaml(text)
     except ValueError as error:
         return error
+
+
+def join_of(path: Path) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+    """Return a function that adds, to the values of a run, those of the row of a CSV file that has them.
+
+    Columns that the run has tell which row is meant; the others are further values.
+
+    Raises SpecError if the file cannot be read. The function raises SpecError if no column is a value of the run, if
+    no row or several rows have its values.
+    """
+    try:
+        rows = list(csv.DictReader(io.StringIO(read_text(path).removeprefix("\ufeff"))))
+    except (OSError, ValueError, csv.Error) as error:
+        raise SpecError(
+            f"the file cannot be read: {error}", where=str(path), fix="name a CSV file: --join FILE"
+        ) from None
+    if not rows or any(None in row or None in row.values() for row in rows):
+        fix = "write a header line, and lines with as many cells"
+        raise SpecError("it is no table", where=str(path), fix=fix)
+    typed = [text_values(row) for row in rows]
+    by_values: dict[tuple[str, ...], dict[str, list[dict[str, Any]]]] = {}
+
+    def joined(values: Mapping[str, Any]) -> dict[str, Any]:
+        shared = tuple(key for key in typed[0] if key in values)
+        if not shared:
+            columns = ", ".join(typed[0])
+            raise SpecError(f"no column is a value of the runs: {columns}", where=str(path), fix="name one as they do")
+        if shared not in by_values:
+            groups = by_values.setdefault(shared, {})
+            for row in typed:
+                groups.setdefault(repr([row[key] for key in shared]), []).append(row)
+        found = by_values[shared].get(repr([values[key] for key in shared]), [])
+        if len(found) != 1:
+            shown = ", ".join(f"{key}={values[key]}" for key in shared)
+            what = f"{counted(len(found), 'row')} with {shown}" if found else f"there is no row with {shown}"
+            raise SpecError(what, where=str(path), fix="write one row for each run, or for each value of an axis")
+        return {**values, **found[0]}
+
+    return joined

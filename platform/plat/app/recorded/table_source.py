@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from plat.app.recorded.foreign_run import ForeignRun, History, merged, text_values
 from plat.app.recorded.metric_choice import Choice
-from plat.app.recorded.table_files import Found, find
+from plat.app.recorded.table_files import Found, find, join_of
 from plat.app.recorded.typed_table import (
     Record,
     counter_of,
@@ -32,6 +32,7 @@ from plat.units import counted
 TYPED = {".json": json_records, ".jsonl": line_records, ".ndjson": line_records, ".parquet": parquet_records}
 SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", *TYPED, ".json.gz", ".jsonl.gz", ".ndjson.gz")
 FORMULA = re.compile(r"=\s*([A-Za-z_.]+\d*\s*[-(+*/:]|\$?[A-Z]{1,3}\$?\d|[-+(\d]).*")  # of a spreadsheet
+Join = Callable[[Mapping[str, Any]], dict[str, Any]]  # the values of a run -> these and further ones
 FIX_ROWS = "write a header line, and lines with as many cells, separated by commas"
 
 
@@ -54,8 +55,9 @@ def read_tables(sources: Sequence[str], choice: Choice) -> tuple[list[ForeignRun
 def _read(sources: Sequence[str], choice: Choice, suffixes: Sequence[str]) -> tuple[list[ForeignRun], list[str]]:
     found, notes = find(sources, suffixes, choice.path, choice.beside)
     is_long = len(sources) == 1 and Path(sources[0]).is_file() and not choice.path
+    joined = join_of(Path(choice.join)) if choice.join else dict
     runs: dict[str, list[Part]] = {}
-    for part in (part for each in found for part in _parts(each, choice, is_long)):
+    for part in (part for each in found for part in _parts(each, choice, is_long, joined)):
         runs.setdefault(part.key, []).append(part)
     made = [_run(of_one, choice) for of_one in runs.values()]
     if further := [run.name for run, others in made if others]:
@@ -97,17 +99,19 @@ class Table(Protocol):
         """Yield place, the text of the column `named_by`, and the metrics of each row."""
 
 
-def _parts(found: Found, choice: Choice, is_long: bool) -> Iterator[Part]:
+def _parts(found: Found, choice: Choice, is_long: bool, joined: Join) -> Iterator[Part]:
     table = _table(found.path, choice)
     keys = _value_columns(table, choice, found.values, is_long)
-    metrics = [choice.value] if choice.value else choice.metrics
+    value, column = _value(table, choice)
+    metrics = [column] if column else choice.metrics
     kept = {*metrics, *keys, choice.named_by}
     left_out = [name for name in table.header if name in keys or (metrics and name not in kept)]
     for values, texts, place, rows in table.groups(keys):
         logged = [
-            (at, _renamed(name, each, choice)) for at, name, each in table.logged(rows, left_out, choice.named_by)
+            (at, _renamed(each, column, name if choice.named_by else value))
+            for at, name, each in table.logged(rows, left_out, choice.named_by)
         ]
-        every = {**found.values, **values}
+        every = joined({**found.values, **values})
         is_own = not keys and not choice.path
         key = str(found.path) if is_own else repr(sorted({**every, **found.texts, **texts}.items(), key=str))
         name = ", ".join(f"{name}={value}" for name, value in {**found.texts, **texts}.items())
@@ -115,11 +119,24 @@ def _parts(found: Found, choice: Choice, is_long: bool) -> Iterator[Part]:
         yield Part(key, shown, place, every, logged, is_own, {**found.texts, **texts})
 
 
-def _renamed(name: str, logged: Logged, choice: Choice) -> Logged:
-    """Return the metrics of a row of a long table, whose one number is called `name`."""
-    if not choice.named_by:
+def _value(table: Table, choice: Choice) -> tuple[str, str]:
+    """Return the name of the only metric and its column: of several the first that the file has; "" for any metrics."""
+    name, has_name, columns = choice.value.rpartition("=")
+    wanted = [column.strip() for column in columns.split(",") if column.strip()]
+    for column in wanted:
+        if column in table.header:
+            return name if has_name else column, column
+    if wanted:
+        what = f"there is no column {' or '.join(map(repr, wanted))}"
+        raise SpecError(what, where=table.where, fix=suggest(wanted[0], table.header, "columns"))
+    return "", ""
+
+
+def _renamed(logged: Logged, column: str, name: str) -> Logged:
+    """Return the metrics of a row with the one of `column` alone, called `name`; all of them without a column."""
+    if not column:
         return logged
-    value = logged.metrics.get(choice.value)
+    value = logged.metrics.get(column)
     return logged._replace(metrics={} if value is None or not name else {name: value})
 
 
@@ -155,9 +172,9 @@ def _run(parts: list[Part], choice: Choice) -> tuple[ForeignRun, int]:
 def _value_columns(table: Table, choice: Choice, known: Mapping[str, Any], is_long: bool) -> list[str]:
     """Return the columns that hold values of runs: axes and seed, or in one long file those that are no metrics."""
     header = table.header
-    wanted = [choice.value, choice.named_by, *([] if choice.value else choice.metrics)]
-    for name in filter(None, [*wanted, *choice.axes] if is_long else [choice.value, choice.named_by]):
-        if name not in [*header, *known]:
+    wanted = [_value(table, choice)[1], choice.named_by, *([] if choice.value else choice.metrics)]
+    for name in filter(None, [*wanted, *choice.axes] if is_long else [choice.named_by]):
+        if name not in [*header, *known] and not choice.join:
             fix = suggest(name, header, "columns")
             raise SpecError(f"there is no column {name!r}", where=table.where, fix=fix)
     seed = choice.seed_key([*header, *known]) if choice.seed != "none" else choice.seed_key(header)

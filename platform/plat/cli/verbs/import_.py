@@ -52,6 +52,7 @@ def import_(
     repeated: Annotated[
         str, typer.Option("--repeated", metavar="WHICH", help="Of runs with equal values: longest, first or last.")
     ] = "",
+    join: Annotated[str, typer.Option("--join", metavar="FILE", help="Of tables: a CSV file with more values.")] = "",
     levels: Annotated[str, typer.Option("--levels", metavar="A,B", help="Of JSON: keys above its records.")] = "",
     experiment: Annotated[str, typer.Option("--experiment", metavar="NAME", help="Experiment of MLflow.")] = "",
     unfinished: Annotated[bool, typer.Option("--unfinished", help="Also runs that did not finish.")] = False,
@@ -74,7 +75,14 @@ def import_(
 
     choice = Choice(_names(axes), seed, _names(metrics), step, experiment, unfinished)
     choice = replace(
-        choice, path=path, beside=beside, levels=_names(levels), value=value, named_by=name, repeated=repeated
+        choice,
+        path=path,
+        beside=beside,
+        levels=_names(levels),
+        value=value,
+        named_by=name,
+        repeated=repeated,
+        join=join,
     )
     if sources[0] not in READERS:
         if out is not None or force or no_sweep or dry_run or choice != Choice():
@@ -126,7 +134,7 @@ def _import_recorded(
 
 def _looked_at(kind: str, selection: Selection) -> Result:
     """Return what an import would write: axes, seeds, missing cells, and the first steps."""
-    from plat.app.recorded.sources import distinct, seeds_in_words
+    from plat.app.recorded.file_text import distinct, seeds_in_words
 
     axes = {axis: distinct([each.values[axis] for each in selection.runs]) for axis in selection.axes}
     seeds = sorted({each.seed for each in selection.runs})

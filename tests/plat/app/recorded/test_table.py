@@ -227,3 +227,50 @@ def test_numbers_are_those_that_pandas_reads(plat, project, stored):
     wanted = own.loss.tolist()
     assert [value for _, value in curve[:3]] == wanted and [step for step, _ in curve] == [1, 2, 3, 5]
     assert curve[-1][1] != curve[-1][1]  # NaN is a value, a blank is none
+
+
+def test_a_table_of_tasks_adds_values_and_one_metric_has_two_columns(plat, project, stored):
+    """The domain follows from the task, so that the file zips the two."""
+    for arm in ARMS:
+        Path("results", arm).mkdir(parents=True)
+        Path("results", arm, "jump.csv").write_text("step,reward,seed\n1,500,0\n")
+        Path("results", arm, "pick.csv").write_text("step,success,seed\n1,1,0\n")
+        Path("results", arm, "push.csv").write_text("step,success,seed\n1,0,0\n")
+    Path("tasks.csv").write_text("task,domain\njump,control\npick,arm\npush,arm\n")
+    arguments = ["results", "--path", "{method}/{task}.csv", "--join", "tasks.csv", "--value", "score=reward,success"]
+    assert plat("import", "table", *arguments, "--out", "new.yaml")[0] == 0
+    text = Path("new.yaml").read_text()
+    assert "domain: [control, arm, arm]" in text and "zip: [[task, domain]]" in text and "exclude" not in text
+    scores = {("control", "jump"): 500, ("arm", "pick"): 1, ("arm", "push"): 0}
+    expected = {(arm, *key): {"score": [(1, value)]} for arm in ARMS for key, value in scores.items()}
+    assert stored("new.yaml", "method", "domain", "task") == expected
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ("task,domain\nrun,a\n", "there is no row with task=jump"),
+        ("task,domain\njump,a\njump,b\n", "2 rows with task=jump"),
+        ("env,domain\njump,a\n", "no column is a value of the runs: env, domain"),
+        ("task,domain\njump\n", "it is no table"),
+        (None, "the file cannot be read"),
+    ],
+)
+def test_a_table_that_does_not_fit_is_refused(plat, project, table, message):
+    Path("a").mkdir()
+    Path("a/jump.csv").write_text("step,l\n1,1\n")
+    if table is not None:
+        Path("tasks.csv").write_text(table)
+    arguments = ["a", "--path", "{task}.csv", "--join", "tasks.csv", "--out", "new.yaml"]
+    code, _, err = plat("import", "table", *arguments)
+    assert code == 2 and message in err and not Path("new.yaml").exists(), err
+
+
+def test_missing_cells_that_differ_in_one_axis_are_one_row(plat, project):
+    arguments = of_paths()
+    Path("results/ours/jump.csv").unlink()
+    (Path("results/theirs/jump.csv")).write_text("step,score,seed\n1,1,2\n1,1,3\n")
+    assert plat("import", "table", *arguments, "--out", "new.yaml", "--no-sweep")[0] == 0
+    text = Path("new.yaml").read_text()
+    assert "  - {task: jump, arm: ours}\n" in text and "  - {task: jump, arm: theirs, seed: [1]}\n" in text
+    assert "8 missing" in plat("plan", "new.yaml")[1]

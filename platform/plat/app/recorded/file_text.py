@@ -1,0 +1,144 @@
+"""The experiment file of imported runs: its matrix, and the cells of it that have no run."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from plat.app.recorded.selection import Recorded, Selection
+from plat.characters import one_line
+from plat.spec.composition.pieces import OF_FILES
+from plat.spec.expansion.matrix import label_key
+
+TAKEN = ("trainer", "seed", "recorded", "args", *OF_FILES)  # keys that mean something else in an experiment file
+MOST_ALIKE = 20  # values that the comment at the top lists
+LONGEST = 60  # characters of a value there
+
+
+def experiment_text(title: str, folder: str, selection: Selection) -> str:
+    """Return the text of the file. A grid with a few holes excludes these cells; other runs are listed one by one.
+
+    An axis that follows from another one, as the domain from the task, is zipped with it.
+    """
+    runs = selection.runs
+    axes = {axis: distinct([each.values[axis] for each in runs]) for axis in selection.axes}
+    above = _following(axes, runs)
+    free = [axis for axis in axes if axis not in above]
+    columns: dict[str, list[Any]] = {**{axis: axes[axis] for axis in free}, "seed": _seeds(runs)}
+    missing = math.prod(map(len, columns.values())) - len(runs)
+    lines = [_comment(selection), f"title: {_scalar(title)}", "base:", "  trainer: recorded"]
+    lines += [f"  recorded.folder: {_scalar(folder)}", "matrix:"]
+    if missing > len(runs):
+        listed = {**{axis: [each.values[axis] for each in runs] for axis in axes}, "seed": [each.seed for each in runs]}
+        zips = [list(listed)]
+    else:
+        listed = {**columns, **{axis: list(of.values()) for axis, (_, of) in above.items()}}
+        zips = [[one, *(axis for axis in above if above[axis][0] == one)] for one in free]
+        zips = [each for each in zips if len(each) > 1]
+        listed = {name: listed[name] for name in [*axes, "seed"]}
+    lines += [f"  {_key(_in_file(name))}: {_list(values)}" for name, values in listed.items()]
+    if zips:
+        lines.append(f"zip: [{', '.join(_list(list(map(_in_file, each))) for each in zips)}]")
+    if 0 < missing <= len(runs):
+        lines += ["exclude:", *_holes(columns, runs)]
+    return "\n".join(filter(None, lines)) + "\n"
+
+
+def _in_file(name: str) -> str:
+    return name if name == "seed" else axis_key(name)
+
+
+def _following(axes: Mapping[str, Sequence[Any]], runs: Sequence[Recorded]) -> dict[str, tuple[str, dict[Any, Any]]]:
+    """Return axis -> the axis that it follows from, and the value for each of its values, in their order."""
+    found: dict[str, tuple[str, dict[Any, Any]]] = {}
+    for axis, values in axes.items():
+        for other in sorted(axes, key=lambda name: len(axes[name])):
+            if other == axis or other in found or len(axes[other]) <= len(values) or len(values) < 2:
+                continue
+            pairs = {(label_key(each.values[other]), label_key(each.values[axis])) for each in runs}
+            if len(pairs) == len(axes[other]):
+                of = {label_key(each.values[other]): each.values[axis] for each in runs}
+                found[axis] = other, {label_key(value): of[label_key(value)] for value in axes[other]}
+                break
+    return found
+
+
+def axis_key(name: str) -> str:
+    """Return the key of a value in an experiment file."""
+    return f"args.{name}" if name.partition(".")[0] in TAKEN else name
+
+
+def _holes(columns: dict[str, list[Any]], runs: Sequence[Recorded]) -> list[str]:
+    """Return the rows that exclude every cell without a run. `columns`: axis -> its values; the last one is the seed.
+
+    Cells that differ in the longest axis alone are one row.
+    """
+    *names, seed = columns
+    there = {tuple(map(label_key, [*(each.values[name] for name in names), each.seed])) for each in runs}
+    longest = max(names, key=lambda name: len(columns[name]), default="")
+    rows: dict[str, tuple[dict[str, Any], list[Any], list[int]]] = {}
+    for cell in itertools.product(*(columns[name] for name in names)):
+        labels = tuple(map(label_key, cell))
+        seeds = [number for number in columns[seed] if (*labels, label_key(number)) not in there]
+        if seeds:
+            others = dict(zip(names, cell, strict=True))
+            value = others.pop(longest, None)
+            rows.setdefault(repr((list(others.values()), seeds)), (others, [], seeds))[1].append(value)
+    lines = []
+    for others, values, seeds in rows.values():
+        row = [f"{_key(axis_key(name))}: {_scalar(value)}" for name, value in others.items()]
+        if longest and len(values) < len(columns[longest]):
+            row.append(f"{_key(axis_key(longest))}: {_scalar(values[0]) if len(values) == 1 else _list(values)}")
+        row += [f"seed: {_list(seeds)}"] if len(seeds) < len(columns[seed]) or not row else []
+        lines.append(f"  - {{{', '.join(row)}}}")
+    return lines
+
+
+def _comment(selection: Selection) -> str:
+    alike = [f"{name}={value}"[:LONGEST] for name, value in selection.alike.items()]
+    shown = ", ".join(alike[:MOST_ALIKE]) + (", ..." if len(alike) > MOST_ALIKE else "")
+    return f"# The same in all runs: {one_line(shown)}" if alike else ""
+
+
+def _seeds(runs: Sequence[Recorded]) -> list[int]:
+    return sorted({each.seed for each in runs})
+
+
+def distinct(values: Sequence[Any]) -> list[Any]:
+    """Return the distinct values: numbers in their order, then texts in order of appearance."""
+    found = list({label_key(value): value for value in values}.values())
+    numbers = [value for value in found if isinstance(value, int | float) and not isinstance(value, bool)]
+    return sorted(numbers) + [value for value in found if value not in numbers or isinstance(value, bool)]
+
+
+def seeds_in_words(selection: Selection) -> str:
+    """Return the seeds of all runs, or how many of them there are in a setting: `1, 2, 3` or `5 to 10 in a setting`."""
+    groups: dict[tuple[Any, ...], set[int]] = {}
+    for each in selection.runs:
+        groups.setdefault(tuple(map(label_key, each.values.values())), set()).add(each.seed)
+    if len({frozenset(seeds) for seeds in groups.values()}) == 1:
+        return ", ".join(map(str, _seeds(selection.runs)))
+    counts = sorted({len(seeds) for seeds in groups.values()})
+    every = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else f"{counts[0]}, of different numbers,"
+    return f"{every} in a setting"
+
+
+def _key(name: str) -> str:
+    return name if name.replace("_", "").replace(".", "").isalnum() and name[0].isalpha() else _scalar(name)
+
+
+def _list(values: Sequence[Any]) -> str:
+    return f"[{', '.join(map(_scalar, values))}]"
+
+
+def _scalar(value: Any) -> str:
+    """Return a value as YAML reads it: JSON, and a text without quotes where it is only a word."""
+    if isinstance(value, str) and value.isascii() and value.isidentifier() and value.lower() not in WORDS:
+        return value
+    return json.dumps(value, ensure_ascii=False)
+
+
+WORDS = ("true", "false", "null", "nan", "inf", "yes", "no", "on", "off", "y", "n")
