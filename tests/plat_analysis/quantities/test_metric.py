@@ -161,7 +161,7 @@ def test_a_change_is_of_the_means_of_the_first_and_the_last_part(make_experiment
 
 @pytest.mark.parametrize("parts", [0.2, {"first": 0.2}, {"first": 0.2, "last": 0.6}, {"first": 0, "last": 0.2}])
 def test_parts_of_a_change_that_are_none(parts):
-    with pytest.raises(SpecError, match="each up to 0.5"):
+    with pytest.raises(SpecError, match=r"each up to 0\.5"):
         quantity({"metric": "cost", "change": parts})
 
 

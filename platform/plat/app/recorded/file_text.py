@@ -89,12 +89,18 @@ def _holes(columns: dict[str, list[Any]], runs: Sequence[Recorded]) -> list[str]
             rows.setdefault(repr((list(others.values()), seeds)), (others, [], seeds))[1].append(value)
     lines = []
     for others, values, seeds in rows.values():
-        row = [f"{_key(axis_key(name))}: {_scalar(value)}" for name, value in others.items()]
-        if longest and len(values) < len(columns[longest]):
-            row.append(f"{_key(axis_key(longest))}: {_scalar(values[0]) if len(values) == 1 else _list(values)}")
-        row += [f"seed: {_list(seeds)}"] if len(seeds) < len(columns[seed]) or not row else []
+        cell_of = {**others, **({longest: values} if longest and len(values) < len(columns[longest]) else {})}
+        if len(seeds) < len(columns[seed]) or not cell_of:
+            cell_of["seed"] = seeds
+        row = [f"{_key(_in_file(name))}: {_shown(name, cell_of[name])}" for name in columns if name in cell_of]
         lines.append(f"  - {{{', '.join(row)}}}")
     return lines
+
+
+def _shown(name: str, value: Any) -> str:
+    if isinstance(value, list):
+        return _scalar(value[0]) if len(value) == 1 and name != "seed" else _list(value)
+    return _scalar(value)
 
 
 def _comment(selection: Selection) -> str:

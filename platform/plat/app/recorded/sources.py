@@ -21,6 +21,7 @@ from plat.trainer.recorded.spec import SUFFIX, recording_path, recording_text
 READERS = {
     "table": ("plat.app.recorded.table_source", "read_tables"),
     "csv": ("plat.app.recorded.table_source", "read_csv"),
+    "log": ("plat.app.recorded.log_source", "read_logs"),
     "tensorboard": ("plat.app.recorded.tensorboard_source", "read_tensorboard"),
     "mlflow": ("plat.app.recorded.mlflow_source", "read_mlflow"),
     "wandb": ("plat.app.recorded.wandb_source", "read_wandb"),
@@ -44,14 +45,13 @@ def import_runs(
         raise SpecError(f"no source is named: plat import {kind} SOURCE", where="the command line", fix="name one")
     module, name = READERS[kind]
     reader: Any = getattr(import_module(module), name)
-    is_table = kind in OF_TABLES
     check_options(kind, choice)
     try:
-        runs, notes = reader(sources, choice) if is_table else (reader(sources, choice), [])
+        runs, notes = reader(sources, choice) if kind in OF_FILES else (reader(sources, choice), [])
     except RecursionError:
         raise SpecError("a config is nested too deeply", where=sources[0], fix="leave its run out") from None
     # the step of a table is a column, and its metrics may have been named by `value`
-    selection = select(runs, replace(choice, step="") if is_table else choice)
+    selection = select(runs, replace(choice, step="") if kind in OF_FILES else choice)
     selection.notes[:0] = notes
     if not dry:
         write(out, kind, selection)
@@ -59,24 +59,22 @@ def import_runs(
 
 
 OF_TABLES = ("table", "csv")
+OF_FILES = (*OF_TABLES, "log")
 
 
 def check_options(kind: str, choice: Choice) -> None:
     """Raise SpecError for options of tables with another kind, and for a name of metrics without their value."""
-    of_tables = {"--path": choice.path, "--beside": choice.beside, "--levels": choice.levels}
-    of_tables |= {
-        "--value": choice.value,
-        "--name": choice.named_by,
-        "--repeated": choice.repeated,
-        "--join": choice.join,
-    }
+    of_tables = {"--levels": choice.levels, "--value": choice.value, "--name": choice.named_by}
+    of_tables |= {"--repeated": choice.repeated, "--join": choice.join}
+    of_files = {"--path": choice.path, "--beside": choice.beside}
+    allowed = [*of_tables, *of_files] if kind in OF_TABLES else [*of_files] if kind in OF_FILES else []
+    given = [option for option, value in {**of_tables, **of_files}.items() if value and option not in allowed]
+    if given:
+        fix = f"plat import table SOURCE {given[0]} ..."
+        of = "tables and logs" if given[0] in of_files else "tables"
+        raise SpecError(f"{given[0]} is for {of}", where="the command line", fix=fix)
     if choice.repeated not in ("", *REPEATED):
         raise SpecError(f"there is no {choice.repeated!r}", where="--repeated", fix=f"one of {', '.join(REPEATED)}")
-    given = [option for option, value in of_tables.items() if value]
-    if given and kind not in OF_TABLES:
-        raise SpecError(
-            f"{given[0]} is for tables", where="the command line", fix=f"plat import table SOURCE {given[0]} ..."
-        )
     if choice.named_by and not choice.value:
         fix = f"name the column of numbers: --name {choice.named_by} --value VALUE"
         raise SpecError(

@@ -272,5 +272,5 @@ def test_missing_cells_that_differ_in_one_axis_are_one_row(plat, project):
     (Path("results/theirs/jump.csv")).write_text("step,score,seed\n1,1,2\n1,1,3\n")
     assert plat("import", "table", *arguments, "--out", "new.yaml", "--no-sweep")[0] == 0
     text = Path("new.yaml").read_text()
-    assert "  - {task: jump, arm: ours}\n" in text and "  - {task: jump, arm: theirs, seed: [1]}\n" in text
+    assert "  - {arm: ours, task: jump}\n" in text and "  - {arm: theirs, task: jump, seed: [1]}\n" in text
     assert "8 missing" in plat("plan", "new.yaml")[1]

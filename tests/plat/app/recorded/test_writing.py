@@ -108,7 +108,7 @@ def test_the_command_line_is_checked(plat, tmp_path, monkeypatch, nothing_named)
     Path("a.csv").write_text("lr,loss\n1,2\n")
     assert "--out runs.yaml" in plat("import", "csv", "a.csv")[2]
     assert "no source is named" in plat("import", "csv", "--out", "x.yaml")[2]
-    assert "one of table, csv, tensorboard, mlflow, wandb" in plat("import", "wanb", "a.csv", "--out", "x.yaml")[2]
+    assert "one of table, csv, log, tensorboard, mlflow, wandb" in plat("import", "wanb", "a.csv", "--out", "x.yaml")[2]
     assert "no such bundle" in plat("import", "nowhere")[2]
     code, out, _ = plat("import", "csv", "a.csv", "--axes", "lr", "--out", "x.yaml", "--no-sweep")
     assert code == 0 and "next: plat sweep x.yaml" in out and not Path("plat-home").exists()

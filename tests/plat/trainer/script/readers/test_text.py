@@ -35,6 +35,16 @@ LINES: dict[str, tuple[list[str], Found]] = {  # the script or library -> lines,
         ["step:1 - actor/entropy:0.47 - val-core/x/reward/mean@1:0.5"],
         [("step", 1, {"actor/entropy": 0.47, "val-core/x/reward/mean@1": 0.5})],
     ),
+    "verl on Ray": (  # numpy's numbers, a line as long as its metrics, and a bar that follows the last one at once
+        [
+            "config: {'actor': {'weight_pow': 2.0}}",
+            "\x1b[36m(TaskRunner pid=34)\x1b[0m step:3 - a/b:np.float64(-1e-05) - "
+            + " - ".join(f"metric/number_{at}:{at}.5" for at in range(400))
+            + " - timing_s/total:2\x1b[36m(TaskRunner pid=34)\x1b[0m Training:   0%|          | 1/200",
+            "test_gen_batch meta info: loss 3.5",
+        ],
+        [("step", 3, {"a/b": -1e-5, **{f"metric/number_{at}": at + 0.5 for at in range(400)}, "timing_s/total": 2.0})],
+    ),
     "Hugging Face": (
         ["{'loss': '6.545', 'grad_norm': '1.009', 'epoch': 0.1}", "{'eval_loss': 5.0, 'epoch': 1.0}"],
         [("step", 1, {"loss": 6.545, "grad_norm": 1.009, "epoch": 0.1}), ("step", 2, {"eval_loss": 5.0, "epoch": 1.0})],
@@ -214,3 +224,10 @@ def test_rounds_of_boosting_are_steps() -> None:
 
 def test_a_name_may_end_with_a_digit() -> None:
     assert read("epoch 3: f1: 0.5, top5: 0.9") == [("epoch", 3, {"f1": 0.5, "top5": 0.9})]
+
+
+def test_a_line_that_is_too_long_is_said():
+    said = []
+    reader = Text("", lambda what, where, fix: said.append(what))
+    list(reader.read("step 1: loss 0.5, " + "x, " * 2000 + "accuracy: 0.25", 1.0))
+    assert said == [found for found in said if "is read up to 4,096" in found] and said
