@@ -58,13 +58,13 @@ def mean_delta_positive(
                published sizes; with another `measure` all rows take `smallest`
     """
     grid = change.grid(results)
-    printed = printed_table(results.experiment, paper)
+    printed, as_shown = printed_table(results.experiment, paper), change.shown(results)
     evidence = {
         name: RowEvidence(
             change.estimate(cells),
             printed.change(row, [cell.column for cell in cells]) if change.measure == "peak" else None,
             change.smallest,
-            **change.shown(results),
+            **as_shown,
         )
         for row in chosen_rows(grid.rows, only)
         for name, cells in change.parts(grid, row).items()
@@ -140,8 +140,9 @@ def mean_delta_small(results: Results, change: UnitOptions, *, only: Sequence[st
     only       the rows that are judged (default: all)
     """
     grid = change.grid(results)
+    as_shown = change.shown(results)
     evidence = {
-        name: RowEvidence(change.estimate(cells), smallest=change.smallest, **change.shown(results))
+        name: RowEvidence(change.estimate(cells), smallest=change.smallest, **as_shown)
         for row in chosen_rows(grid.rows, only)
         for name, cells in change.parts(grid, row).items()
     }

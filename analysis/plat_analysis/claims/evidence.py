@@ -99,7 +99,7 @@ class ChangeOptions(Comparison):
         """
         cells = grid.row(row)
         if self.by_column:
-            return {f"{label(cell.column)}, {row}": [cell] for cell in cells}
+            return {", ".join(filter(None, [label(cell.column), row])): [cell] for cell in cells}
         values = [spell(value) for value in grid.results.experiment.axes.get(self.pair, ())]
         is_first = values[:2] == [grid.baseline, grid.treatment]
         of = f", the first two of {len(values)} values" if is_first and len(values) > 2 else ""

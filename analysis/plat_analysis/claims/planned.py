@@ -6,6 +6,7 @@ decisions. A row that has ended asks for no further runs.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -23,6 +24,7 @@ from plat_analysis.statistics.replicates import Builds
 from plat_analysis.statistics.sequential import Decision, Plan, Row, decide
 
 POINTS = " points"
+UNLOGGED = "no run logged"  # `quantities.metric`: the name of the metric may be wrong
 SMALLEST_POINTS = 0.1  # a smaller margin of a measure in percent was meant as a share
 WAITING = ("not run", "unfinished", "deleted in MLflow")  # `RunView.missing` of runs that have not failed
 ORDER = ("shown", "contradicted", "not of this size", "open")
@@ -88,7 +90,7 @@ def judge_by_looks(results: Results, rows: Mapping[str, PlannedRow], builds: Bui
     needs = tuple(dict.fromkeys(run for run in asked if why_not[run]))
     until = {name: look if name in going else decision.pairs for name, decision in decisions.items()}
     used = [run for name, row in rows.items() for r in blocks[name][: until[name]] for run in row.estimate.asks[r]]
-    without = {name: f"has no value at {gaps[name]}" for name, decision in decisions.items() if decision.is_short}
+    without = {name: _lacks(rows[name], gaps[name]) for name, decision in decisions.items() if decision.is_short}
     units = {row.unit for row in rows.values()}
     failed = sum(why_not[run] not in WAITING for run in needs)
     planned = Planned(
@@ -101,6 +103,14 @@ def judge_by_looks(results: Results, rows: Mapping[str, PlannedRow], builds: Bui
         failed,
     )
     return _verdict(rows, decisions, planned, without, plan)
+
+
+def _lacks(row: PlannedRow, gap: str) -> str:
+    """Return why a row cannot be judged: no run logged its metric, or a replicate has no value."""
+    _, found, why = row.estimate.note.partition(UNLOGGED)
+    if found:
+        return f"cannot be judged: {found}{re.split(r', seed |; ', why)[0]}"
+    return f"has no value at {gap}, although its runs have ended: it cannot be judged"
 
 
 def _check(name: str, row: PlannedRow, plan: Decide) -> None:
@@ -161,9 +171,7 @@ def _verdict(
     lines = [line for group in groups.values() for line in group]
     if without:
         name, why = next(iter(without.items()))
-        verdict = Verdict(
-            "not_enough_data", deciding=f"{name} {why}, although its runs have ended: it cannot be judged"
-        )
+        verdict = Verdict("not_enough_data", deciding=f"{name} {why}")
     elif planned.open:
         done = plan.looks.index(planned.look)
         seen = f"open after {counted(done, 'look')}" if done else "not enough data for the first look"

@@ -40,7 +40,7 @@ class Comparison:
         sides of a cell both have runs, of different seeds or builds. One side may lack runs. If not `paired`, seeds may
         differ.
         """
-        rows = rows_or(self.rows, results.experiment, "algorithm")
+        rows = rows_or(self.rows, results.experiment, "algorithm" if self.pair != "algorithm" else None)
         baseline, treatment = spell(self.baseline), spell(self.treatment)
         facets = Facets(results, Layout.of(rows, self.columns, self.pair), only=(baseline, treatment))
         if not facets.places:

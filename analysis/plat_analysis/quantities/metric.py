@@ -14,6 +14,7 @@ An experiment file names one by the metric alone, or with the way a run's curve 
     {metric: success, auc: true}                      the area under the curve, divided by the range of its steps
     {metric: length, change: {first: 0.2, last: 0.2}} mean of the last fifth of the values over that of the first, − 1
     {metric: success, least: true}                    the smallest one: did a run ever fall below a level? (Table 9)
+    {metric: success, most: true}                     the largest one; it rises with the number of measurements
     {metric: success, minus: val/success_swapped}     the difference of two metrics of one run, in any of these ways
     {metric: grad/q6/task, over: grad/q1/task}        their ratio (Figure 3)
     {metric: score, normalised: {low: 0, high: 500}}  in a unit that tasks share, in any of these ways
@@ -112,8 +113,8 @@ def _change(steps: Steps, values: Values, parts: Mapping[str, float]) -> Measure
     return Measurement(float(values[-last:].mean()) / start - 1, step=int(steps[-1]))
 
 
-def _least(steps: Steps, values: Values, _: Any) -> Measurement:
-    index = int(np.argmin(values))
+def _extreme(steps: Steps, values: Values, _: Any, index_of: Callable[[Values], np.intp]) -> Measurement:
+    index = int(index_of(values))
     return Measurement(float(values[index]), step=int(steps[index]))
 
 
@@ -154,7 +155,8 @@ TAKEN: Mapping[str, Way] = {
     "change": Way(
         _change, _is_parts, "{first: SHARE, last: SHARE} of the values, each up to 0.5", "{first: 0.2, last: 0.2}"
     ),
-    "least": Way(_least, _is_true, "true", "true"),
+    "least": Way(partial(_extreme, index_of=np.argmin), _is_true, "true", "true"),
+    "most": Way(partial(_extreme, index_of=np.argmax), _is_true, "true", "true"),
 }
 JOINED: Mapping[str, tuple[str, Callable[[Values, Values], Values]]] = {
     "minus": ("−", np.subtract),
@@ -241,7 +243,7 @@ def _measure(
         steps = reduce(np.intersect1d, [at for at, _ in curves])
         if not len(steps):
             return _unmeasured(results, metrics)
-        each = [values[np.isin(at, steps)] for at, values in curves]
+        each = [values[np.isin(at, steps)] if joint else values for at, values in curves]
         values = JOINED[joint][1](*each) if joint else each[0]
         if not np.isfinite(values).all():
             return Absent("divided by zero")

@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,6 +76,7 @@ class Judgement:
     pairs        pairs that were used
     error        of a false *better*, fixed before the first run
     why          what stopped it, in words
+    margin       the smallest difference that is an improvement
     was_done     all runs had been executed by earlier calls; else `seconds` is the time of this one
     outside      files outside of both versions and the home that their Python processes have read
     """
@@ -92,6 +94,7 @@ class Judgement:
     file: str
     outside: tuple[str, ...] = ()
     was_done: bool = False
+    margin: float = 0.0
 
     @property
     def code(self) -> int:
@@ -101,19 +104,25 @@ class Judgement:
     def line(self) -> str:
         """Return the judgement in one line."""
         time = "done before" if self.was_done else duration(self.seconds)
-        took = f'{counted(self.pairs, "pair")}, {time}; a false "better": {100 * self.error:.2g} %'
+        took = f"{counted(self.pairs, 'pair')}, {time}"
+        if self.verdict == "better":
+            took += f'; a false "better": {100 * self.error:.2g} %'
         if self.difference is None or self.low is None or self.high is None:
             return f"{self.verdict}: {self.why}; {took}"
-        sizes = [self.difference, self.low, self.high]
+        sizes = [size + 0.0 for size in (self.difference, self.low, self.high)]  # −0.0 is 0
+        verdict = self.verdict
+        if CODES[verdict] == CODES["no difference of that size"]:
+            is_equal = self.low == self.high
+            verdict = "no difference" if is_equal else f"not better by {self.margin:g}" if self.margin else "not better"
         old, new = self.means[OLD], self.means[NEW]
         digits = _digits((self.high - self.low) / 2 or self.difference)
         rounded = [round(number, digits) for number in (new, old, self.difference)]
         if abs(rounded[0] - rounded[1] - rounded[2]) > 0.5 * 10**-digits:  # with one more, the three agree better
             digits = min(MOST_DIGITS, digits + 1)
-        change, low, high = (f"{size:+.{digits}f}".replace("-", "−") for size in sizes)
+        change, low, high = (f"{size:{'+' if size else ''}.{digits}f}".replace("-", "−") for size in sizes)
         levels = f"{self.metric} {_level(old, digits)} → {_level(new, digits)}"
         why = f"; {self.why}" if self.why else ""
-        return f"{self.verdict}: {levels}, {change} [{low}, {high}], {took}{why}"
+        return f"{verdict}: {levels}, {change} [{low}, {high}], {took}{why}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the judgement for a program."""
@@ -166,10 +175,14 @@ def judge(
     metric is missing, or the seed changes nothing. Raises KeyboardInterrupt after a signal.
     """
     began = time.monotonic()
-    experiment = make_question(asked, design.checked(), old, new, study)
+    try:
+        experiment = make_question(asked, design.checked(), old, new, study)
+    except SpecError as wrong:
+        if str(asked.home.judgements) in str(wrong.where):  # of a file that nobody has written
+            wrong.where = "the command"
+        raise
     path, error = experiment.path, experiment.decide.error  # type: ignore[union-attr]
 
-    _check_values(asked, experiment, design)  # of runs that an earlier call has made
     checked: list[bool] = []
     executed: list[int] = []
 
@@ -196,6 +209,7 @@ def judge(
     reads, why = path.with_suffix(".reads"), ""
     os.environ[READS] = str(reads.absolute())  # the runs inherit it
     try:
+        _check_values(asked, experiment, design)  # of runs that an earlier call has made
         run_looks(asked, [experiment], run, say=lambda line: None)
     except BudgetSpent:
         why = f"the budget of {duration(budget or 0)} is spent"
@@ -208,7 +222,7 @@ def judge(
     if study and is_decided:
         write_judged(asked.home, asked.uri, experiment.name, found.verdict)
     outside = _outside(reads, [old.whole, new.whole, asked.home.root])
-    return replace(found, was_done=not any(executed), outside=outside)
+    return replace(found, was_done=not any(executed), outside=outside, margin=design.margin or 0.0)
 
 
 def _outside(reads: Path, inside: Sequence[Path]) -> tuple[str, ...]:
@@ -252,7 +266,10 @@ def _version(end: RunEnd) -> object:
 
 
 def _check_values(asked: Sweep, experiment: Experiment, design: Design) -> None:
-    """Raise SpecError if finished runs lack the metric, or if the seed changes nothing in one of the versions."""
+    """Raise SpecError if finished runs lack the metric, or if the seed changes nothing in one of the versions.
+
+    Raises Fails if the metric ends as no finite number in the new version alone, RunsFailed if it does in the old one.
+    """
     frames = load_results(asked.home, asked.uri, experiment)
     version = {run.id: str(run.axes["version"]) for run in experiment.runs}
     curves: dict[str, list[pd.DataFrame]] = {OLD: [], NEW: []}
@@ -267,6 +284,17 @@ def _check_values(asked: Sweep, experiment: Experiment, design: Design) -> None:
         said = next((f" ({note})" for note in notes if isinstance(note, str)), "") if notes is not None else ""
         fix = f"name one of: {there}; or say what reads it: --reads"
         raise SpecError(f"{who} {design.metric}{said}", where="--metric", fix=fix)
+    ends = {
+        side: [own[own["key"] == design.metric]["value"].iloc[-1:] for own in found] for side, found in curves.items()
+    }
+    diverged = {
+        side: [end.iloc[0] for end in found if len(end) and not isfinite(end.iloc[0])] for side, found in ends.items()
+    }
+    for side in (OLD, NEW):
+        if bad := diverged[side]:
+            share = f"at {len(bad)} of {counted(len(ends[side]), 'seed')}"
+            said = f"{design.metric} ends as {bad[0]} in the {side} version, {share}"
+            raise RunsFailed(said) if side == OLD else Fails(f"{said}, and as a number in the old one")
     for side, found in curves.items():
         metric = [own[own["key"] == design.metric].reset_index(drop=True) for own in found]
         least = 2 if found and len(found[0]) > 1 else ALONE

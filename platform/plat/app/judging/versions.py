@@ -105,11 +105,15 @@ def with_seed(version: Version) -> Version:
     """Return a version whose command passes the seed, if the script says in its help that it takes `--seed`.
 
     Only a Python script is asked (`python train.py --help`). Any other reads PLAT_SEED, or has `{seed}` already.
-    Raises SpecError for a command that cannot be read.
+    Raises SpecError for a command that cannot be read, or names a Python script that is not there.
     """
     words = _words(version.command, version.folder)
     at = next((index for index, word in enumerate(words) if word.endswith(".py")), 0)
     is_python = at > 0 and os.path.basename(words[0]) in PYTHONS
+    if is_python and not (version.folder / words[at]).is_file():
+        raise SpecError(
+            f"there is no file {words[at]} in {version.name}", where="plat judge", fix="correct the command"
+        )
     if version.takes_seed or not is_python or any(word.split("=")[0] == "--seed" for word in words):
         return version
     try:

@@ -39,7 +39,9 @@ STAMP = re.compile(
     r"\d{4}-\d\d-\d\d(?:[T ,]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?|\b\d\d:\d\d:\d\d(?:[.,]\d+)?"
 )
 LEVEL = re.compile(r"\b(?:DEBUG|INFO|WARNING|ERROR)\b(?::[\w.]+(?=:))?:?")  # `INFO`, `INFO:root:`
-BETWEEN = re.compile(r"[|;\t\[\]{}<>]|(?<!\d),|,(?!\d)|\s-\s|:\s+(?=[A-Za-z])|(?<=\s)[()]|[()](?=\s|$)")
+BETWEEN = re.compile(
+    r"[|;\t\[\]{}<>]|(?<!\d),|,(?!\d)|\s-\s|:\s+(?!(?:nan|NaN|inf|Inf|Infinity)\b)(?=[A-Za-z])|(?<=\s)[()]|[()](?=\s|$)"
+)
 AFTER_NUMBER = re.compile(r"(?<![\w.])([\d.]+)\s*:\s")  # `epoch 3: loss 0.5`, and not `f1: 0.5`
 METRIC = re.compile(rf"(?i)(?<![a-z])(loss|acc(uracy)?|score|reward|return|perplexity|bleu|f1)(\s*[:=]\s*|\s+){NUMBER}")
 BARE = re.compile(r"(?<![\w'\"])([-+]?)(nan|NaN|inf|Infinity)(?![\w'\"])")
