@@ -271,6 +271,16 @@ def test_matrix_view(planned: Callable[..., Plan]) -> None:
     assert "·" in planned("title: t").render(), "a single run has no axes"
 
 
+def test_a_matrix_that_is_too_wide_is_turned(planned: Callable[..., Plan]) -> None:
+    text = """
+title: t
+base: {trainer: script, script.command: "python -c pass"}
+matrix: {arm: [a, b], width: "range(100, 160)", seed: [0]}
+"""
+    lines = planned(text).render().splitlines()
+    assert "  width \\ arm  a  b" in lines and "  159          ·  ·" in lines
+
+
 def test_matrix_view_of_zipped_axes(planned: Callable[..., Plan]) -> None:
     """Columns are in the order of the file, and no line says that a zipped axis varies within a cell."""
     text = (

@@ -11,7 +11,7 @@ not enough data    fewer than five seeds, or runs that are missing
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -154,11 +154,12 @@ class Verdict:
     def brief(self) -> list[str]:
         """Return `lines` for the terminal: the kind of an only row stands before its finding.
 
-        Without what is usual (`over seeds`) and without the part of the matrix that the id says (`only: lr = 0.1`).
+        Without what is usual (`over seeds`) and without the part of the matrix that the id says (`only: lr = 0.1`). Of
+        more than MANY rows of a kind, the first FEW are there.
         """
         said = {"over seeds"} if self.is_chosen else {"over seeds", self.part}
         text = "\n".join(line for line in self.lines if line not in said)
-        return re.sub(r" in 1 of 1(\n|$)", lambda found: ": " if found[1] else "", text).splitlines()
+        return shortened(re.sub(r" in 1 of 1(\n|$)", lambda found: ": " if found[1] else "", text).splitlines())
 
     def as_dict(self) -> dict[str, Any]:
         """Return the verdict as `plat claims --json` prints it."""
@@ -174,6 +175,27 @@ class Verdict:
             "expected": list(self.expected) or None,
             "as_expected": self.as_expected,
         }
+
+
+HEADING = re.compile(r" in (\d+) of \d+$")  # of rows of one kind
+MANY, FEW = 20, 10  # rows of a kind
+
+
+def shortened(lines: Sequence[str]) -> list[str]:
+    """Return the lines of a verdict with at most MANY rows of a kind."""
+    kept: list[str] = []
+    skip = 0
+    for at, line in enumerate(lines):
+        if skip:
+            skip -= 1
+            continue
+        kept.append(line)
+        found = HEADING.search(line)
+        count = int(found[1]) if found else 0
+        if count > MANY:
+            kept += [*lines[at + 1 : at + 1 + FEW], f"and {count - FEW} more, in claims.json"]
+            skip = count
+    return kept
 
 
 def check_claims(frames: Frames, experiment: Experiment) -> list[Verdict]:

@@ -25,6 +25,7 @@ SYMBOLS: dict[str, str] = {
     RunStatus.MISSING: "·",
 }
 MOST_FILES = 5  # named of those whose content is a part of a run's identity
+WIDEST = 160  # characters of a matrix that is not turned
 PER_CELL = 6  # runs drawn one by one in a cell of the matrix
 
 
@@ -48,6 +49,9 @@ def matrix_lines(experiment: Experiment, states: Mapping[str, str], most_files: 
     corner = f"{down} \\ {across}" if down and across else down or ""
     table = [[corner, *columns]]
     table += [[row, *(_cell(cells.get((row, column), [])) for column in columns)] for row in rows]
+    if len(columns) > len(rows) and max(map(len, aligned(table))) > WIDEST:
+        table = [list(column) for column in zip(*table, strict=True)]
+        table[0][0] = f"{across} \\ {down}" if down and across else table[0][0]
     bound = _bound_axes(experiment, {name for name in (across, down) if name})
     inside = [f"{name}: {_listed(axes[name])}" for name in axes if name not in (across, down) and name not in bound]
     names = " · ".join(filter(None, [experiment.name, experiment.scale]))
