@@ -5,11 +5,13 @@
 - `verdict("table4", "filter-helps-every-row")` is partial. `runs("table4")` says how many runs there are.
 - `table("table4", "peak_success", lines=["peak"])` is a table; `lines`: only those with this second cell.
 - `figure("table4", "paired_deltas")` is a picture, drawn into docs/images/.
+- `judged("tdmpc2")` are the claims of a file of experiments/published with their verdicts, from results/published.
 - `output("-m plat_envs.policies --markdown")` is what Python prints: a table, or other text as code.
 """
 
 from __future__ import annotations
 
+import json
 import shlex
 import subprocess
 import sys
@@ -27,6 +29,7 @@ from plat_analysis.report.report import Report
 from plat_analysis.statistics.intervals import Estimate
 from tools.documents.bundles import Bundles
 from tools.documents.numbers import numbers
+from tools.documents.published import SUMMARIES
 
 Value = TypeVar("Value")
 IMAGES = Path("docs/images")
@@ -41,12 +44,17 @@ class Values:
 
     def of(self, file: str) -> dict[str, Any]:
         """Return the numbers of an experiment file; each file is read once."""
+        summary = self.root / SUMMARIES / f"{file}.json"
+        if file not in self.numbers and summary.is_file():
+            found = json.loads(summary.read_text(encoding="utf-8"))
+            verdicts = {claim["id"]: claim["verdict"].replace("_", " ") for claim in found["verdicts"]}
+            self.numbers[file] = {"numbers": found["numbers"], "verdicts": verdicts}
         if file not in self.numbers:
             self.numbers[file] = numbers(self.bundles.report(file))
         entry: dict[str, Any] = self.numbers[file]
         return entry
 
-    def functions(self, page: Path) -> dict[str, Callable[..., str]]:
+    def functions(self, page: Path) -> dict[str, Callable[..., Any]]:
         """Return what the template of a page may call."""
         return {
             "number": self.number,
@@ -55,8 +63,14 @@ class Values:
             "runs": lambda file: self.of(file)["runs"],
             "table": lambda file, name, lines=(): table(self.bundles.report(file), name, lines),
             "figure": lambda file, name: self.figure(file, name, page),
+            "judged": self.judged,
             "output": output,
         }
+
+    def judged(self, file: str) -> list[dict[str, str]]:
+        """Return the claims of a file of published runs: id, says, verdict and reason."""
+        found = json.loads((self.root / SUMMARIES / f"{file}.json").read_text(encoding="utf-8"))["verdicts"]
+        return [{**claim, "verdict": claim["verdict"].replace("_", " ")} for claim in found]
 
     def number(self, file: str, name: str, digits: int = 1, signed: bool = False) -> str:
         """Return an estimate without its interval."""

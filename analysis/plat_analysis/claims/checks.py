@@ -11,6 +11,7 @@ import numpy as np
 
 from plat.errors import SpecError
 from plat.suggest import suggest
+from plat.units import counted
 from plat_analysis.artifact import interval, number, p_value
 from plat_analysis.builder_options import takes
 from plat_analysis.claims.decided import (
@@ -288,8 +289,11 @@ def level(
 def _tested(row: str, estimate: Estimate, guarded: Estimate | None, side: Side, bound: float, digits: int) -> RowTests:
     """Test one row on the given side of the bound, and on the other."""
     if guarded is None:
+        is_whole = not estimate.note and estimate.seeds == estimate.wanted
         reason = estimate.note or f"{estimate.seeds}/{estimate.wanted} seeds"
-        return RowTests(None, None, f"{row} ({reason})", estimate)
+        reason = counted(estimate.seeds, "seed") if is_whole else reason
+        value = f" {number(estimate.value, digits)}" if is_whole and estimate.value is not None else ""
+        return RowTests(None, None, f"{row}{value} ({reason})", estimate)
     above, below = shown_above(guarded, bound), shown_below(guarded, bound)
     p, opposite = (above, below) if side == "above" else (below, above)
     shown = f"{row} {number(estimate.value, digits)} {interval(estimate, digits)}".strip()

@@ -49,8 +49,9 @@ class Section:
 
     @property
     def before(self) -> list[tuple[str, str]]:
-        """Return (heading, text) of what the file says before its results: its question and its prediction."""
+        """Return (heading, text) of what the file says before its results: question, prediction, kind of evidence."""
         words = {"Question": self.experiment.question, "Prediction": self.experiment.prediction}
+        words["Evidence"] = self.experiment.evidence_in_words
         return [(name, printable(text)) for name, text in words.items() if text]
 
     @property

@@ -43,6 +43,7 @@ GROUPS = {
     "filter": (
         "none",
         "top_p",
+        "authors",
         "top_p_std",
         "top_k",
         "random",

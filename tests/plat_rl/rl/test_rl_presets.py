@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.resources import files
 
+import numpy as np
 import pytest
 import yaml
 
 from plat_rl.rl.config import AlgorithmConfig, FilterConfig
 from plat_rl.rl.filter.selection import select
+from plat_rl.rl.statistics import prompt_scores
 
 
 def preset(group, name):
@@ -34,10 +37,35 @@ def test_group_algorithms():
 
 
 @pytest.mark.parametrize(
+    ("returns", "changes", "kept"),
+    [
+        ([[-3, 3], [-2, 2], [-1, 1]], {"value": 0.8, "eps": 0.0}, [0, 1]),  # 18 and 8 of 28
+        ([[-1, 1], [-1, 1]], {"value": 0.5, "eps": 0.0}, [0]),  # of equal ones the first
+        ([[1, 1], [2, 2]], {}, []),
+        ([[-3, 3], [-2, 2], [-1, 1]], {"rule": "top_k_abs", "value": 2}, [0, 1]),
+        ([[-1, 1], [0, 0], [1, 1]], {"rule": "top_k_abs", "value": 2}, [0]),
+        ([[-1, 1], [0, 0], [1, 1]], {"rule": "top_k_abs", "value": 2, "include_zero": True}, [0, 1]),
+        ([[0, 0.1]], {}, []),  # .005 of variance: nothing is selected below the slack
+        ([[-3, 3], [-1, 1]], {"value": 0.7, "eps": 0.0}, [0]),
+    ],
+)
+def test_the_authors_filter_keeps_what_their_own_tests_say(returns, changes, kept):
+    """The cases of the tests that they proposed to verl (#7894) and SkyRL (#2217).
+
+    One more has `include_zero` and no variance at all: they keep all prompts, plat and the released code none.
+    """
+    config = replace(preset("filter", "authors"), **changes)
+    array = np.asarray(returns, dtype=float)
+    scores = prompt_scores(array, np.zeros_like(array), np.ones_like(array), config, np.zeros_like(array))
+    assert select(scores, config).kept.tolist() == kept and config.scale == "none"
+
+
+@pytest.mark.parametrize(
     ("name", "kept"),
     [
         ("none", [0, 1, 2, 3]),
         ("top_p", [0, 2]),  # the worked example: 9 and 5 of 9, 5, 1 and a zero
+        ("authors", [0, 2]),
         ("top_p_std", [0, 2]),
         ("top_p_softmax", [2]),  # e^9 outweighs the rest
         ("top_k", [2]),

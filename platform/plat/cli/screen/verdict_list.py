@@ -45,7 +45,8 @@ def _claims(path: Path) -> bool:
 
 def in_full(judged: Judged) -> str:
     """Return every verdict of a file with all of its reasons, as lines that fit the terminal."""
-    lines = []
+    evidence = judged.experiment.evidence_in_words
+    lines = [f"evidence: {evidence}"] if evidence and judged.verdicts else []
     for verdict in judged.verdicts:
         lines.append(f"{verdict.word:{INDENT}} {verdict.id}: {verdict.says}")
         lines += [f"{'':{INDENT}} {line}" for line in verdict.lines]
@@ -129,6 +130,7 @@ def as_json(lines: Sequence[VerdictLine], claimed: Sequence[PaperClaim]) -> list
             **line.verdict.as_dict(),
             "experiment": line.experiment.name,
             "source": line.experiment.source,
+            "evidence": line.experiment.evidence_in_words,
             "stands_over_all": line.holds,
             "reference": str(line.reference) if line.reference else None,
             "paper_claims": [claim.id for claim in claimed if (line.experiment.name, line.verdict.id) in claim.tests],

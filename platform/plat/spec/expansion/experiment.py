@@ -54,7 +54,7 @@ class Experiment:
     overrides  the overrides of the command line, as typed
     order      "seeds": the runs are executed seed by seed; "file": in the order of the matrix
     is_search  True for a search: the runs are those that its trials have asked for so far, and there is no matrix
-    question, prediction, conclusion   what the file says in words, "" if nothing; shown on the report
+    question, prediction, conclusion, evidence   what the file says in words, "" if nothing; shown on the report
     mark       readable text and hash of the overrides, which separates these results from those of the plain file;
                "" without overrides; seeds that are added to those of the file do not count
     decide     the looks at which claims are judged while seeds are added; None without
@@ -84,7 +84,14 @@ class Experiment:
     question: str = ""
     prediction: str = ""
     conclusion: str = ""
+    evidence: str = ""
     decide: Decide | None = None
+
+    @property
+    def evidence_in_words(self) -> str:
+        """Return what the runs are evidence of: `evidence` of the file; runs below a paper's scale are stand-ins."""
+        is_smaller = bool(self.paper) and self.scale != "paper"
+        return self.evidence or ("stand-ins" if is_smaller else "")
 
     @property
     def reference_folder(self) -> Path | None:

@@ -19,10 +19,10 @@ from plat.spec.reading.yaml_reader import Document, read
 from plat.suggest import nearest, suggest
 
 KEYS = (
-    "title", "question", "prediction", "conclusion", "paper", "source", "reference", "order", "base", "matrix", "zip",
+    "title", "question", "prediction", "conclusion", "evidence", "paper", "source", "reference", "order", "base", "matrix", "zip",
     "include", "exclude", "report", "claims", "decide",
 )  # fmt: skip
-WORDS = ("question", "prediction", "conclusion")  # what people read on the report; no run depends on them
+WORDS = ("question", "prediction", "conclusion", "evidence")  # what people read on the report; no run depends on them
 ORDERS = ("seeds", "file")  # in which the runs are executed
 NAME = re.compile(r"\w[\w. -]{0,119}")  # the name of an experiment or search file, without `.yaml`
 
