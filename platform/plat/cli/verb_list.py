@@ -47,7 +47,7 @@ VERBS = {
     "rm": "Remove runs for good, and their MLflow runs.",
     "gc": "Delete files that a home no longer needs.",
     "export": "Write results as a bundle: small Parquet files.",
-    "import": "Import the runs of bundles, or of CSV, TensorBoard, MLflow or W&B.",
+    "import": "Import the runs of bundles, or of tables (CSV, JSON, Parquet), TensorBoard, MLflow or W&B.",
     "options": "Explain options of runs, builders of reports and checks.",
     "ui": "Show the store on MLflow's web page.",
     "doctor": "Check what works on this machine.",

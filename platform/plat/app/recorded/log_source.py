@@ -12,9 +12,9 @@ from plat.app.recorded.typed_table import unpacked
 from plat.errors import RunError, SpecError
 from plat.trainer.script.readers.objects import Logged
 from plat.trainer.script.readers.output import Output
-from plat.trainer.script.readers.text import OF_VERL
+from plat.trainer.script.readers.text import DASHED
 
-OF_VERL_BYTES = re.compile(OF_VERL.pattern.encode())
+DASHED_BYTES = re.compile(DASHED.pattern.encode())
 SUFFIXES = (".log", ".out", ".txt", ".log.gz")
 
 
@@ -34,7 +34,7 @@ def read_logs(sources: Sequence[str], choice: Choice) -> tuple[list[ForeignRun],
 
 
 def _logged(path: str, content: bytes, notes: list[str]) -> list[Logged]:
-    begin = OF_VERL_BYTES.search(content)  # what verl prints before are configs
+    begin = DASHED_BYTES.search(content)  # what verl prints before are configs
     content = content[begin.start() :] if begin else content
     output = Output("", lambda what, _where, _fix: notes.append(f"{path}: {what}"), text=True)
     logged: list[Logged] = []

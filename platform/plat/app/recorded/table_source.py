@@ -263,7 +263,10 @@ class TypedTable:
         self.header = [name for name in header if name != self._counter]
 
     def groups(self, keys: Sequence[str]) -> Iterator[tuple[dict[str, Any], dict[str, str], str, list[Record]]]:
-        """Yield the values of each combination of keys, no texts, a place, and its records."""
+        """Yield the values of each combination of keys, no texts, a place, and its records.
+
+        Raises SpecError if such a value is a list.
+        """
         groups: dict[str, list[Record]] = {}
         for record in self._records:
             groups.setdefault(repr([record.cells.get(key) for key in keys]), []).append(record)

@@ -39,7 +39,7 @@ class ClaimVerdict(Verdict):
     experiment: str
     source: str | None
     evidence: str
-    """What the runs are, such as `stand-ins`; "" if the file does not say."""
+    """What the runs are, such as `one seed`; "" if neither the file nor its paper says."""
     stands_over_all: bool | None
     """Whether it stands with one error over all claims that were asked for; null where that does not apply."""
     reference: str | None

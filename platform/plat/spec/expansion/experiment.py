@@ -89,9 +89,9 @@ class Experiment:
 
     @property
     def evidence_in_words(self) -> str:
-        """Return what the runs are evidence of: `evidence` of the file; runs below a paper's scale are stand-ins."""
+        """Return what the runs are: `evidence` of the file, or of its paper for runs below the paper's scale."""
         is_smaller = bool(self.paper) and self.scale != "paper"
-        return self.evidence or ("stand-ins" if is_smaller else "")
+        return self.evidence or (str(self.paper_data.get("evidence", "")) if is_smaller else "")
 
     @property
     def reference_folder(self) -> Path | None:

@@ -50,7 +50,7 @@ WRAPPED = re.compile(r"\b(?:np|numpy|torch)?\.?(?:float|int|bfloat|uint)\d*\(([^
 
 ROW = re.compile(rf"\|(\s*)({WORD})\s*\|\s*({NUMBER})?\s*\|")  # of a table of Stable-Baselines3 or Spinning Up
 BAR = re.compile(r"\s*(\d+)/(\d+)\s")  # of Keras
-OF_VERL = re.compile(r"(?:^|\s)step:(\d+) - (?=\S+?:)")  # `step:3 - actor/entropy:0.5 - val/acc:np.float64(0.7) - ...`
+DASHED = re.compile(r"(?:^|\s)step:(\d+) - (?=\S+?:)")  # `step:3 - actor/entropy:0.5 - val/acc:np.float64(0.7) - ...`
 OF_NUMPY = re.compile(rf"(?:np\.\w+\()?({NUMBER})")
 ROUND = re.compile(r"^\[(\d+)\](?=\s)")  # of XGBoost and LightGBM
 ARGUMENT = re.compile(r"(?i)(^|_)(seed|epochs|batch_size|lr|learning_rate|rank|world_size|port|pid|workers|version)$")
@@ -72,17 +72,17 @@ class Text:
         self._newest: tuple[str, int] | None = None
         self._title: tuple[str, int] | None = None
         self._group, self._rows = "", list[str]()  # of a table
-        self._is_verl = False
+        self._is_dashed = False
         self._is_cut = False  # a line that was too long was said
         self._bars: tuple[tuple[str, int] | None, str] = None, ""  # the title, and how many steps its bars have
 
     def read(self, line: str, at: float | None = None, look: Look = "first") -> Iterator[Logged]:
         """Yield the metrics of a line without its end. `look`: "changed" for a piece of a progress bar."""
         whole = plain(line)
-        if "step" in self._words and (of_verl := OF_VERL.search(whole)):
-            yield Logged(int(of_verl[1]), _of_verl(whole[of_verl.end() :]), at or time.time(), "step", look)
-            self._is_verl = True
-        if self._is_verl:  # its other lines are configs and progress
+        if "step" in self._words and (dashed := DASHED.search(whole)):
+            yield Logged(int(dashed[1]), _dashed(whole[dashed.end() :]), at or time.time(), "step", look)
+            self._is_dashed = True
+        if self._is_dashed:  # its other lines are configs and progress
             return
         if len(whole) > LONGEST and not self._is_cut and METRIC.search(whole, LONGEST):
             self._is_cut = True
@@ -138,7 +138,7 @@ class Text:
 
     def end(self) -> Iterator[Logged]:
         """Yield what waited for a line with a step, if there was none."""
-        if self._is_verl:
+        if self._is_dashed:
             return
         yield from self._dicts.end(others_have_steps=self._newest is not None)
         if self._newest is None:
@@ -162,7 +162,7 @@ def pairs(text: str) -> Iterator[tuple[str, float]]:
                 yield re.sub(r"\s+", "_", name), float(number.replace(",", ""))
 
 
-def _of_verl(text: str) -> dict[str, float]:
+def _dashed(text: str) -> dict[str, float]:
     """Return the pairs of a line of verl's console logger; a progress bar may follow the last one at once."""
     pieces = (piece.rpartition(":") if "(" not in piece else piece.partition(":") for piece in text.split(" - "))
     found = {name.strip(): OF_NUMPY.match(value.strip()) for name, _, value in pieces if name.strip()}
