@@ -19,8 +19,8 @@ from plat.spec.reading.yaml_reader import Document, read
 from plat.suggest import nearest, suggest
 
 KEYS = (
-    "title", "question", "prediction", "conclusion", "evidence", "paper", "source", "reference", "order", "base", "matrix",
-    "zip", "include", "exclude", "report", "claims", "decide",
+    "title", "question", "prediction", "conclusion", "evidence", "paper", "source", "reference", "order", "base",
+    "matrix", "zip", "include", "exclude", "report", "claims", "decide",
 )  # fmt: skip
 WORDS = ("question", "prediction", "conclusion", "evidence")  # what people read on the report; no run depends on them
 ORDERS = ("seeds", "file")  # in which the runs are executed
