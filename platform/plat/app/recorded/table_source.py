@@ -178,8 +178,9 @@ def _value_columns(table: Table, choice: Choice, known: Mapping[str, Any], is_lo
             fix = suggest(name, header, "columns")
             raise SpecError(f"there is no column {name!r}", where=table.where, fix=fix)
     seed = choice.seed_key([*header, *known]) if choice.seed != "none" else choice.seed_key(header)
-    named = [name for name in header if name in choice.axes or (name == seed and name not in known)]
-    if choice.axes or not is_long:
+    axes = choice.axes or choice.levels
+    named = [name for name in header if name in axes or (name == seed and name not in known)]
+    if axes or not is_long:
         return named
     if any(wanted):
         return [name for name in header if name not in wanted]

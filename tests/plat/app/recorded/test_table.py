@@ -81,7 +81,7 @@ def of_nested():
         rows = [{"step": step, "score": value} for step, value in zip(STEPS, record["score"], strict=True)]
         tree.setdefault(record["arm"], {}).setdefault(record["task"], {})[str(record["seed"])] = rows
     Path("scores.json").write_text(json.dumps(tree))
-    return ["scores.json", "--levels", "arm,task,seed", "--axes", "arm,task"]
+    return ["scores.json", "--levels", "arm,task,seed"]
 
 
 def of_histories():
