@@ -23,44 +23,45 @@ def experiment_text(title: str, folder: str, selection: Selection) -> str:
 
     An axis that follows from another one, as the domain from the task, is zipped with it.
     """
-    runs = selection.runs
-    axes = {axis: distinct([each.values[axis] for each in runs]) for axis in selection.axes}
-    above = _following(axes, runs)
-    free = [axis for axis in axes if axis not in above]
-    columns: dict[str, list[Any]] = {**{axis: axes[axis] for axis in free}, "seed": _seeds(runs)}
-    missing = math.prod(map(len, columns.values())) - len(runs)
+    rows = [
+        {**{axis_key(axis): each.values[axis] for axis in selection.axes}, "seed": each.seed} for each in selection.runs
+    ]
+    names = list(map(axis_key, selection.axes))
+    axes = {name: distinct([row[name] for row in rows]) for name in names}
+    above = _following(axes, rows)
+    free = [name for name in names if name not in above]
+    columns: dict[str, list[Any]] = {**{name: axes[name] for name in free}, "seed": _seeds(selection.runs)}
+    missing = math.prod(map(len, columns.values())) - len(rows)
     lines = [_comment(selection), f"title: {_scalar(title)}", "base:", "  trainer: recorded"]
     lines += [f"  recorded.folder: {_scalar(folder)}", "matrix:"]
-    if missing > len(runs):
-        listed = {**{axis: [each.values[axis] for each in runs] for axis in axes}, "seed": [each.seed for each in runs]}
+    if missing > len(rows):
+        listed = {name: [row[name] for row in rows] for name in [*names, "seed"]}
         zips = [list(listed)]
     else:
-        listed = {**columns, **{axis: list(of.values()) for axis, (_, of) in above.items()}}
-        zips = [[one, *(axis for axis in above if above[axis][0] == one)] for one in free]
+        followers = {name: list(of.values()) for name, (_, of) in above.items()}
+        listed = {name: {**columns, **followers}[name] for name in [*names, "seed"]}
+        zips = [[one, *(name for name in above if above[name][0] == one)] for one in free]
         zips = [each for each in zips if len(each) > 1]
-        listed = {name: listed[name] for name in [*axes, "seed"]}
-    lines += [f"  {_key(_in_file(name))}: {_list(values)}" for name, values in listed.items()]
+    lines += [f"  {_key(name)}: {_list(values)}" for name, values in listed.items()]
     if zips:
-        lines.append(f"zip: [{', '.join(_list(list(map(_in_file, each))) for each in zips)}]")
-    if 0 < missing <= len(runs):
-        lines += ["exclude:", *_holes(columns, runs)]
+        lines.append(f"zip: [{', '.join(map(_list, zips))}]")
+    if 0 < missing <= len(rows):
+        lines += ["exclude:", *_holes(columns, rows)]
     return "\n".join(filter(None, lines)) + "\n"
 
 
-def _in_file(name: str) -> str:
-    return name if name == "seed" else axis_key(name)
-
-
-def _following(axes: Mapping[str, Sequence[Any]], runs: Sequence[Recorded]) -> dict[str, tuple[str, dict[Any, Any]]]:
+def _following(
+    axes: Mapping[str, Sequence[Any]], runs: Sequence[Mapping[str, Any]]
+) -> dict[str, tuple[str, dict[Any, Any]]]:
     """Return axis -> the axis that it follows from, and the value for each of its values, in their order."""
     found: dict[str, tuple[str, dict[Any, Any]]] = {}
     for axis, values in axes.items():
         for other in sorted(axes, key=lambda name: len(axes[name])):
             if other == axis or other in found or len(axes[other]) <= len(values) or len(values) < 2:
                 continue
-            pairs = {(label_key(each.values[other]), label_key(each.values[axis])) for each in runs}
+            pairs = {(label_key(each[other]), label_key(each[axis])) for each in runs}
             if len(pairs) == len(axes[other]):
-                of = {label_key(each.values[other]): each.values[axis] for each in runs}
+                of = {label_key(each[other]): each[axis] for each in runs}
                 found[axis] = other, {label_key(value): of[label_key(value)] for value in axes[other]}
                 break
     return found
@@ -71,13 +72,13 @@ def axis_key(name: str) -> str:
     return f"args.{name}" if name.partition(".")[0] in TAKEN else name
 
 
-def _holes(columns: dict[str, list[Any]], runs: Sequence[Recorded]) -> list[str]:
+def _holes(columns: dict[str, list[Any]], runs: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the rows that exclude every cell without a run. `columns`: axis -> its values; the last one is the seed.
 
     Cells that differ in the longest axis alone are one row.
     """
     *names, seed = columns
-    there = {tuple(map(label_key, [*(each.values[name] for name in names), each.seed])) for each in runs}
+    there = {tuple(label_key(each[name]) for name in columns) for each in runs}
     longest = max(names, key=lambda name: len(columns[name]), default="")
     rows: dict[str, tuple[dict[str, Any], list[Any], list[int]]] = {}
     for cell in itertools.product(*(columns[name] for name in names)):
@@ -92,7 +93,7 @@ def _holes(columns: dict[str, list[Any]], runs: Sequence[Recorded]) -> list[str]
         cell_of = {**others, **({longest: values} if longest and len(values) < len(columns[longest]) else {})}
         if len(seeds) < len(columns[seed]) or not cell_of:
             cell_of["seed"] = seeds
-        row = [f"{_key(_in_file(name))}: {_shown(name, cell_of[name])}" for name in columns if name in cell_of]
+        row = [f"{_key(name)}: {_shown(name, cell_of[name])}" for name in columns if name in cell_of]
         lines.append(f"  - {{{', '.join(row)}}}")
     return lines
 

@@ -12,9 +12,8 @@ from plat.app.recorded.typed_table import unpacked
 from plat.errors import RunError, SpecError
 from plat.trainer.script.readers.objects import Logged
 from plat.trainer.script.readers.output import Output
-from plat.trainer.script.readers.text import DASHED
 
-DASHED_BYTES = re.compile(DASHED.pattern.encode())
+DASHED_BYTES = re.compile(rb"^[^\n]*?\bstep:\d+ - (?=\S+?:)", re.MULTILINE)
 SUFFIXES = (".log", ".out", ".txt", ".log.gz")
 
 

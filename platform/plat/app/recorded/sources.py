@@ -41,6 +41,10 @@ def import_runs(
     """
     if not dry:
         check_free(out, force)
+        folder = _folder(out).resolve()
+        if inside := [source for source in sources if Path(source).resolve().is_relative_to(folder)]:
+            what = f"the source {inside[0]} lies in {folder.name}, which the import replaces"
+            raise SpecError(what, where=str(out), fix="name another file: --out FILE")
     if not sources:
         raise SpecError(f"no source is named: plat import {kind} SOURCE", where="the command line", fix="name one")
     module, name = READERS[kind]

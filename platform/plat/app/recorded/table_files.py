@@ -53,9 +53,13 @@ def find(
     """
     matching = _matcher(pattern) if pattern else None
     found, others = [], []
+    seen: set[Path] = set()
     for source in map(Path, sources):
         for path in _files(source, suffixes if matching is None else ()):
-            texts = texts_of(path.with_suffix(""))
+            if path.resolve() in seen:
+                continue
+            seen.add(path.resolve())
+            texts = texts_of(_bare(path, suffixes))
             if matching is not None:
                 named = matching(path.relative_to(source) if source.is_dir() else path)
                 if named is None:
@@ -70,11 +74,17 @@ def find(
     if beside and not any((each.path.parent / beside).is_file() for each in found):
         where = str(found[0].path.parent / beside)
         raise SpecError("there is no such file", where=where, fix="--beside names a file beside each file of metrics")
-    missed = [path for path in others if path.suffix in {each.path.suffix for each in found}]
+    missed = [path for path in others if path.name.lower().endswith(tuple(suffixes))]
     notes = [f"{len(missed)} files do not fit the pattern and are left out, such as {missed[0]}"] if missed else []
     lonely = [each.path for each in found if beside and not (each.path.parent / beside).is_file()]
     notes += [f"{len(lonely)} files have no {beside} beside them, such as {lonely[0]}"] if lonely else []
     return found, notes
+
+
+def _bare(path: Path, suffixes: Sequence[str]) -> PurePath:
+    """Return a path without its known suffix: `lr=0.1.csv.gz` and `lr=0.1` are `lr=0.1`."""
+    known = max((suffix for suffix in suffixes if path.name.lower().endswith(suffix)), key=len, default="")
+    return path.with_name(path.name.removesuffix(path.name[-len(known) :])) if known else path
 
 
 def _files(source: Path, suffixes: Sequence[str]) -> list[Path]:
@@ -86,7 +96,7 @@ def _files(source: Path, suffixes: Sequence[str]) -> list[Path]:
     known = {*CONFIGS, *(PurePath(name).name for name in CONFIGS)}
     found = sorted(path for path in source.rglob("*") if path.is_file() and path.name not in known)
     if suffixes:
-        found = [path for path in found if path.name.endswith(tuple(suffixes))]
+        found = [path for path in found if path.name.lower().endswith(tuple(suffixes))]
     if not found:
         kinds = ", ".join(f"*{suffix}" for suffix in suffixes) or "any file"
         raise SpecError(f"the folder has no such file: {kinds}", where=str(source), fix=fix)
@@ -109,11 +119,19 @@ def _matcher(pattern: str) -> Callable[[PurePath], dict[str, str] | None]:
     if "*" in "".join(parts[::2]):
         fix = "write {_} where any text may stand that is no value"
         raise SpecError("a pattern of paths knows no *", where="--path", fix=fix)
-    text = "".join("([^/]+?)" if odd % 2 else re.escape(part) for odd, part in enumerate(parts))
-    compiled = re.compile(text)
+    short, long = (
+        re.compile("".join(piece if odd % 2 else re.escape(part) for odd, part in enumerate(parts)))
+        for piece in ("([^/]+?)", "([^/]+)")
+    )
 
     def match(path: PurePath) -> dict[str, str] | None:
-        matched = compiled.fullmatch(path.as_posix())
+        matched, other = short.fullmatch(path.as_posix()), long.fullmatch(path.as_posix())
+        if matched and other and matched.groups() != other.groups():
+            ways = " or ".join(
+                ", ".join(map("=".join, zip(names, found.groups(), strict=True))) for found in (matched, other)
+            )
+            fix = "write more of the path into the pattern, or rename the file"
+            raise SpecError(f"{path} fits the pattern in two ways: {ways}", where="--path", fix=fix)
         pairs = zip(names, matched.groups(), strict=True) if matched else ()
         return {name: text for name, text in pairs if not name.startswith("_")} if matched else None
 
@@ -190,6 +208,9 @@ def join_of(path: Path) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
     if not rows or any(None in row or None in row.values() for row in rows):
         fix = "write a header line, and lines with as many cells"
         raise SpecError("it is no table", where=str(path), fix=fix)
+    header = next(csv.reader(io.StringIO(read_text(path).removeprefix("\ufeff"))))
+    if twice := [name for name in header if header.count(name) > 1]:
+        raise SpecError(f"two columns are called {twice[0]!r}", where=str(path), fix="rename one")
     typed = [text_values(row) for row in rows]
     by_values: dict[tuple[str, ...], dict[str, list[dict[str, Any]]]] = {}
 

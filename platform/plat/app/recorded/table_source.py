@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from plat.app.recorded.foreign_run import ForeignRun, History, merged, text_values
+from plat.app.recorded.foreign_run import ForeignRun, History, flat_values, merged, text_values
 from plat.app.recorded.metric_choice import Choice
 from plat.app.recorded.table_files import Found, find, join_of
 from plat.app.recorded.typed_table import (
@@ -57,8 +57,18 @@ def _read(sources: Sequence[str], choice: Choice, suffixes: Sequence[str]) -> tu
     is_long = len(sources) == 1 and Path(sources[0]).is_file() and not choice.path
     joined = join_of(Path(choice.join)) if choice.join else dict
     runs: dict[str, list[Part]] = {}
+    counted_rows = ""
     for part in (part for each in found for part in _parts(each, choice, is_long, joined)):
         runs.setdefault(part.key, []).append(part)
+        if len(part.logged) > 1 and part.logged[0][1].counter == "line" and not part.is_own:
+            counted_rows = (
+                counted_rows or f"{part.place}: no column counts steps, so the rows of a run are steps 1, 2, ..."
+            )
+    notes += [counted_rows] if counted_rows else []
+    if mixed := next((of_one for of_one in runs.values() if len(of_one) > 1), None):
+        notes.append(
+            f"files whose rows have the same values and seed are one run, such as {mixed[0].place} and {mixed[1].place}"
+        )
     made = [_run(of_one, choice) for of_one in runs.values()]
     if further := [run.name for run, others in made if others]:
         what = f"the {choice.repeated} counts of the runs with the same values and seed"
@@ -108,11 +118,11 @@ def _parts(found: Found, choice: Choice, is_long: bool, joined: Join) -> Iterato
     left_out = [name for name in table.header if name in keys or (metrics and name not in kept)]
     for values, texts, place, rows in table.groups(keys):
         logged = [
-            (at, _renamed(each, column, name if choice.named_by else value))
+            (at, _renamed(each, column, name if choice.named_by else value, at))
             for at, name, each in table.logged(rows, left_out, choice.named_by)
         ]
         every = joined({**found.values, **values})
-        is_own = not keys and not choice.path
+        is_own = not keys
         key = str(found.path) if is_own else repr(sorted({**every, **found.texts, **texts}.items(), key=str))
         name = ", ".join(f"{name}={value}" for name, value in {**found.texts, **texts}.items())
         shown = name if keys or choice.path else str(found.path)
@@ -132,12 +142,17 @@ def _value(table: Table, choice: Choice) -> tuple[str, str]:
     return "", ""
 
 
-def _renamed(logged: Logged, column: str, name: str) -> Logged:
-    """Return the metrics of a row with the one of `column` alone, called `name`; all of them without a column."""
+def _renamed(logged: Logged, column: str, name: str, place: str) -> Logged:
+    """Return the metrics of a row with the one of `column` alone, called `name`; all of them without a column.
+
+    Raises SpecError for a number without a name.
+    """
     if not column:
         return logged
     value = logged.metrics.get(column)
-    return logged._replace(metrics={} if value is None or not name else {name: value})
+    if value is not None and not name:
+        raise SpecError("the number has no name", where=place, fix="fill the column of --name in, or leave the row out")
+    return logged._replace(metrics={} if value is None else {name: value})
 
 
 def _run(parts: list[Part], choice: Choice) -> tuple[ForeignRun, int]:
@@ -152,6 +167,7 @@ def _run(parts: list[Part], choice: Choice) -> tuple[ForeignRun, int]:
         return run, 0
     histories: list[History] = [{}]
     places: dict[tuple[int, str], str] = {}
+    newest: dict[str, int] = {}  # metric -> its last step in the newest history
     for at, logged in ((at, logged) for part in parts for at, logged in part.logged):
         before = histories[-1].get(logged.step, {})
         twice = [name for name in logged.metrics if name in before]
@@ -159,11 +175,16 @@ def _run(parts: list[Part], choice: Choice) -> tuple[ForeignRun, int]:
             what = f"{places[logged.step, twice[0]]} and {at} have the same values and the same step {logged.step}"
             fix = "name what tells the runs apart: --seed KEY, or --axes A,B; or keep one of them: --repeated longest"
             raise SpecError(f"{what}, and both have {twice[0]}", where=at, fix=fix)
-        if any(not same(before[name], logged.metrics[name]) for name in twice):
+        if choice.repeated and any(logged.step < newest.get(name, -1) for name in logged.metrics):
             histories.append({})
+            newest = {}
+        elif any(not same(before[name], logged.metrics[name]) for name in twice):
+            what = f"{places[logged.step, twice[0]]} and {at} have one step and other numbers: are two runs mixed?"
+            raise SpecError(what, where=at, fix="name what tells the runs apart: --seed KEY, or --axes A,B")
         if logged.metrics:
             histories[-1].setdefault(logged.step, {}).update(logged.metrics)
             places |= {(logged.step, name): at for name in logged.metrics}
+            newest |= dict.fromkeys(logged.metrics, logged.step)
     chosen = {"first": histories[0], "last": histories[-1]}.get(choice.repeated) or max(histories, key=len)
     run = ForeignRun(first.name, dict(first.values), chosen, first.place, spelled=first.texts)
     return run, len(histories) - 1
@@ -212,7 +233,7 @@ class TextTable:
         if not self._rows:
             raise SpecError("the file has no rows", where=str(path), fix=FIX_ROWS)
         counters = self._metrics.counters()
-        if choice.step and not counters:
+        if choice.step and choice.step not in self._metrics.table.header:
             fix = suggest(choice.step, self._metrics.table.header, "columns")
             raise SpecError(f"there is no column {choice.step!r}", where=self.where, fix=fix)
         self.header = [name for name in self._metrics.table.header if name not in counters[:1]]
@@ -272,11 +293,12 @@ class TypedTable:
         for record in self._records:
             groups.setdefault(repr([record.cells.get(key) for key in keys]), []).append(record)
         for records in groups.values():
-            values = {key: records[0].cells.get(key) for key in keys}
-            for key, value in values.items():
+            found = {key: records[0].cells.get(key) for key in keys}
+            for key, value in found.items():
                 if isinstance(value, list):
                     what = f"{key!r} is an axis or the seed of runs, and a list here"
                     raise SpecError(what, where=records[0].place, fix="name other axes: --axes A,B")
+            values = flat_values(found)  # without numbers that no file can hold
             yield values, {}, records[0].place if keys else str(self._path), records
 
     def logged(self, rows: list[Record], left_out: Sequence[str], named_by: str) -> Iterator[tuple[str, str, Logged]]:

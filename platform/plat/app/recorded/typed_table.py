@@ -6,13 +6,15 @@ import gzip
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from plat.app.recorded.foreign_run import flat_values, text_values
 from plat.errors import RunError, SpecError
 from plat.plain_files import parse_json, read_bytes
-from plat.trainer.script.readers.objects import STEPS, Logged, json_number, whole
+from plat.trainer.script.readers.objects import STEPS, Logged, json_number, number, whole
 from plat.units import counted
 
 LARGEST = 1 << 29  # bytes of JSON after it is unpacked: Python takes about ten times as much memory
@@ -103,8 +105,14 @@ def flat_values_of(value: Mapping[str, Any], where: str) -> dict[str, Any]:
         for name, each in inner.items():
             if isinstance(each, Mapping):
                 add(each, f"{prefix}{name}.", depth + 1)
+            elif each is None or isinstance(each, str | int | float):
+                found[f"{prefix}{name}"] = each
+            elif isinstance(each, Decimal):
+                found[f"{prefix}{name}"] = float(each)
             elif isinstance(each, list) and all(item is None or isinstance(item, str | int | float) for item in each):
                 found[f"{prefix}{name}"] = each
+            elif isinstance(each, date):
+                found[f"{prefix}{name}"] = each.isoformat()
             else:
                 found.update(flat_values({f"{prefix}{name}": each}))
 
@@ -128,13 +136,16 @@ def _records(content: Any, levels: Sequence[str], path: str) -> Iterator[tuple[s
                 what = f"there is no level {left[0]!r} at {place or 'the top'}: it is no object with keys"
                 raise SpecError(what, where=path, fix="name a level for each key above the records: --levels A,B")
             for key, inner in value.items():
-                yield from below(inner, left[1:], {**cells, **text_values({left[0]: key})}, f"{place}.{key}".strip("."))
+                yield from below(inner, left[1:], {**cells, left[0]: _level(key)}, f"{place}.{key}".strip("."))
             return
         for number_, record in enumerate(value if isinstance(value, list) else [value], 1):
             where = f"{place} record {number_}".strip()
             if not isinstance(record, dict):
                 raise SpecError(f"{where} is no object", where=path, fix=ROWS)
             rows = [key for key, each in record.items() if _is_rows(each)]
+            if len(rows) > 1:
+                what = f"{where} has two lists of objects, {rows[0]!r} and {rows[1]!r}"
+                raise SpecError(what, where=path, fix="leave one of them out")
             if len(rows) == 1:
                 outer = {**cells, **flat_values_of({k: v for k, v in record.items() if k != rows[0]}, path)}
                 for at, row in enumerate(record[rows[0]], 1):
@@ -142,7 +153,28 @@ def _records(content: Any, levels: Sequence[str], path: str) -> Iterator[tuple[s
             else:
                 yield where, {**cells, **flat_values_of(record, path)}
 
-    yield from below(content, levels, {}, "")
+    yield from below(content if levels else _as_rows(content), levels, {}, "")
+
+
+def _level(key: str) -> Any:
+    """Return the value of a key; one that is spelled in another way, such as 3.10, stays text."""
+    value = text_values({"": key})[""]
+    return value if str(value) == key else key
+
+
+def _as_rows(content: Any) -> Any:
+    """Return a table by columns (lists of one length, or objects with the same keys) as a list of rows; else `content`."""
+    columns = content.values() if isinstance(content, dict) else ()
+    if columns and all(isinstance(each, list) and each and not _is_rows(each) for each in columns):
+        if len({len(each) for each in columns}) == 1:
+            return [dict(zip(content, row, strict=True)) for row in zip(*columns, strict=True)]
+    if (
+        len(columns) > 1
+        and all(isinstance(each, dict) for each in columns)
+        and len({tuple(each) for each in columns}) == 1
+    ):
+        return [{name: each[key] for name, each in content.items()} for key in next(iter(columns))]
+    return content
 
 
 def _is_rows(value: Any) -> bool:
@@ -176,22 +208,23 @@ def logged_of(
     Raises SpecError if a step is no whole number, if lists of a record have different lengths, or if a key holds both
     numbers and texts.
     """
-    texts: dict[str, str] = {}
+    texts: dict[str, str | bool] = {}
     numbers: set[str] = set()
     following = 1
     for record in records:
         cells = {key: value for key, value in record.cells.items() if key not in left_out or key == counter}
-        name = str(record.cells.get(named_by, ""))
-        for row in _rows_of(cells, record.place):
+        name = record.cells.get(named_by) if named_by else ""
+        name = name if isinstance(name, str) else ""
+        for row in _rows_of(cells, counter, record.place):
             step = _step(row.pop(counter, None), counter, record.place) if counter else following
             following = step + 1
             metrics = {}
             for key, value in row.items():
-                found = json_number(value)
+                found = number(value) if isinstance(value, str) and json_number(value) is None else json_number(value)
                 if found is not None:
                     metrics[key] = found
                     numbers.add(key)
-                elif isinstance(value, str):
+                elif isinstance(value, str | bool):
                     texts.setdefault(key, value)
                 if key in texts and key in numbers:
                     what = f"{key!r} has numbers, and a text: {texts[key]!r:.60}"
@@ -199,11 +232,21 @@ def logged_of(
             yield record.place, name, Logged(step, metrics, 0.0, counter or "line")
 
 
-def _rows_of(cells: Mapping[str, Any], place: str) -> Iterator[dict[str, Any]]:
-    lists = {key: value for key, value in cells.items() if isinstance(value, list)}
+def _is_series(value: Sequence[Any]) -> bool:
+    return any(json_number(each) is not None for each in value)
+
+
+def _rows_of(cells: Mapping[str, Any], counter: str, place: str) -> Iterator[dict[str, Any]]:
+    lists = {
+        key: value for key, value in cells.items() if isinstance(value, list) and (key == counter or _is_series(value))
+    }
+    cells = {key: value for key, value in cells.items() if key in lists or not isinstance(value, list)}
     if not lists:
         yield dict(cells)
         return
+    if counter in cells and counter not in lists:
+        what = f"{next(iter(lists))!r} has {counted(len(next(iter(lists.values()))), 'value')} at one step"
+        raise SpecError(what, where=place, fix="write one number, or name other metrics: --metrics A,B")
     lengths = {key: len(value) for key, value in lists.items()}
     if len(set(lengths.values())) > 1:
         one, other = next((a, b) for a in lengths for b in lengths if lengths[a] != lengths[b])

@@ -28,7 +28,7 @@ class CsvMetrics:
         self.table = CsvTable(place, refuse)
         self.is_outdated = False
         self.left_out: set[str] = set()
-        self._steps, self._refuse, self._next = step_names(step), refuse, first
+        self._named, self._steps, self._refuse, self._next = step, step_names(step), refuse, first
         self._columns: dict[str, Column] = {}
         self._refused: dict[str, int] = {}  # column -> the line from which on it is not read
         self._shared: Dialect | None = None  # that of columns that could have either
@@ -69,6 +69,8 @@ class CsvMetrics:
 
     def counters(self) -> list[str]:
         """Return the columns that may count steps, the first one first."""
+        if self._named in self.table.header:
+            return [self._named]
         names = {name.lower(): name for name in reversed(self.table.header)}
         found = [names[name] for name in self._steps if name in names]
         return found or [name for name in self.table.header if name == OF_SB3]

@@ -37,6 +37,7 @@ class CsvTable:
         self._all: list[str] = []  # the columns, with an index
         self._comment: tuple[int, str] | None = None  # the newest, which may be the header that numpy writes
         self._line = 0
+        self._is_said = False  # that a column has no name
         self._open = ""  # a row whose quotes are not closed
         self._known: frozenset[str] = frozenset()  # the columns that are read
 
@@ -46,7 +47,7 @@ class CsvTable:
             self._line += 1
             if self._line == 1:
                 line = line.removeprefix("\ufeff")
-            if not self._open and line.lstrip().startswith("#"):
+            if not self._open and line.lstrip().startswith("#") and not self._is_row(line):
                 self._comment = (self._line, line.strip().lstrip("#").strip())
                 continue
             self._open += line
@@ -82,8 +83,18 @@ class CsvTable:
             what = f"the line has {len(cells)} cells, and the header has {len(self._all)}"
             self._refuse(what, where, FIX + (f", separated by {self.separator!r}" if len(self._all) > 1 else ""))
             return
+        unnamed = [
+            cell for name, cell in zip(self._all, cells, strict=True) if not name and cell and number(cell) is None
+        ]
+        if unnamed and self.header and not self._is_said:
+            self._is_said = True
+            self._refuse(f"a column without a name has {unnamed[0]!r}, and is not read", where, "name it in the header")
         named = zip(self._all, cells, strict=True)
         yield Row(first, {name: cell for name, cell in named if name in self._known})
+
+    def _is_row(self, line: str) -> bool:
+        """Return True for a line with `#` below the header that has as many cells as it."""
+        return len(self._all) > 1 and line.count('"') % 2 == 0 and len(self._cells(line)) == len(self._all)
 
     def _cells(self, record: str) -> list[str]:
         return [cell.strip() for cell in next(csv.reader(io.StringIO(record), delimiter=self.separator), [])]

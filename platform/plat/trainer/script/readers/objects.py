@@ -189,7 +189,7 @@ def number(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
-        return float(value)
+        return None if isinstance(value, str) and "_" in value else float(value)  # Python reads 1_0 as 10
     except (ValueError, OverflowError):
         return None
 

@@ -28,7 +28,7 @@ WORDS = (*STEPS, "iter", "episode", "update", "round")  # what counts steps in a
 LONGEST = 4096  # characters of a line
 NUMBER = r"[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan|NaN|inf|Inf|Infinity)"
 UNIT = r"\s?(?:%|(?:ms|us|s|sec|seconds|min|h|it/s|s/it|[KMG]i?B|tok(?:ens)?/s|m?s/step)\b)"
-WORD = r"[A-Za-z_][\w./@^()-]*"
+WORD = r"(?!(?:nan|NaN|inf|Inf|Infinity)\b)[A-Za-z_][\w./@^()-]*"
 PAIR = re.compile(rf"({WORD}(?: +{WORD}){{0,3}}?)(?:\s*[:=]\s*|\s+)({NUMBER})(?:{UNIT})?(?=$|\s)")
 SERIES = re.compile(rf"(?:{PAIR.pattern}\s*)+")
 ALONE = re.compile(rf"\s*({WORD})\s*[:=]\s*({NUMBER})\s*")
@@ -50,8 +50,10 @@ WRAPPED = re.compile(r"\b(?:np|numpy|torch)?\.?(?:float|int|bfloat|uint)\d*\(([^
 
 ROW = re.compile(rf"\|(\s*)({WORD})\s*\|\s*({NUMBER})?\s*\|")  # of a table of Stable-Baselines3 or Spinning Up
 BAR = re.compile(r"\s*(\d+)/(\d+)\s")  # of Keras
-DASHED = re.compile(r"(?:^|\s)step:(\d+) - (?=\S+?:)")  # `step:3 - actor/entropy:0.5 - val/acc:np.float64(0.7) - ...`
-OF_NUMPY = re.compile(rf"(?:np\.\w+\()?({NUMBER})")
+DASHED = re.compile(
+    r"^(?:\([^()]*\)\s*)?step:(\d+) - (?=\S+?:)"
+)  # `step:3 - actor/entropy:0.5 - val/acc:np.float64(0.7) - ...`
+PAIR_OF_DASHED = re.compile(rf"(.+?):\s*(?:np\.\w+\(|tensor\()?({NUMBER})")
 ROUND = re.compile(r"^\[(\d+)\](?=\s)")  # of XGBoost and LightGBM
 ARGUMENT = re.compile(r"(?i)(^|_)(seed|epochs|batch_size|lr|learning_rate|rank|world_size|port|pid|workers|version)$")
 
@@ -164,9 +166,8 @@ def pairs(text: str) -> Iterator[tuple[str, float]]:
 
 def _dashed(text: str) -> dict[str, float]:
     """Return the pairs of a line of verl's console logger; a progress bar may follow the last one at once."""
-    pieces = (piece.rpartition(":") if "(" not in piece else piece.partition(":") for piece in text.split(" - "))
-    found = {name.strip(): OF_NUMPY.match(value.strip()) for name, _, value in pieces if name.strip()}
-    return {name: float(match[1].replace(",", "")) for name, match in found.items() if match}
+    found = filter(None, map(PAIR_OF_DASHED.match, text.split(" - ")))
+    return {match[1].strip(): float(match[2].replace(",", "")) for match in found}
 
 
 def _dicts(text: str) -> list[dict[str, Any]]:

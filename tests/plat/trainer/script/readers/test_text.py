@@ -231,3 +231,19 @@ def test_a_line_that_is_too_long_is_said():
     reader = Text("", lambda what, where, fix: said.append(what))
     list(reader.read("step 1: loss 0.5, " + "x, " * 2000 + "accuracy: 0.25", 1.0))
     assert said == [found for found in said if "is read up to 4,096" in found] and said
+
+
+def test_a_bar_right_behind_the_last_pair_and_a_line_that_only_looks_alike():
+    found = read("step:1 - a/x:0.5 - perf/tp:123.4Training Progress:  10%|# | 1/10 [00:01<00:09]")
+    assert found == [("step", 1, {"a/x": 0.5, "perf/tp": 123.4})]
+    lines = ["epoch 1 loss 0.9", "epoch 3 eval step:3 - acc:0.5", "epoch 4 loss 0.7"]
+    assert {("epoch", 1), ("epoch", 4)} <= {(counter, step) for counter, step, _ in read(*lines)}
+
+
+def test_a_line_of_many_nans_is_read_at_once():
+    """Its time doubled with every two words, which stopped a sweep."""
+    assert read("epoch 1 loss 0.5", "nan " * 60 + "x", "values: [" + "nan " * 60 + "0.5]")[0] == (
+        "epoch",
+        1,
+        {"loss": 0.5},
+    )
