@@ -163,7 +163,7 @@ def _level(key: str) -> Any:
 
 
 def _as_rows(content: Any) -> Any:
-    """Return a table by columns (lists of one length, or objects with the same keys) as a list of rows; else `content`."""
+    """Return a table by columns (lists of one length, or objects with the same keys) as rows; else `content`."""
     columns = content.values() if isinstance(content, dict) else ()
     if columns and all(isinstance(each, list) and each and not _is_rows(each) for each in columns):
         if len({len(each) for each in columns}) == 1:
