@@ -22,6 +22,8 @@ INDENT = 17  # columns before the text of a verdict
 def files_with_claims(folder: Path) -> list[Path]:
     """Return the experiment files with claims below a folder, by path, without search files and papers.
 
+    A file of imported runs whose recordings are not here is left out.
+
     A file that cannot be read is included, so that loading it reports the mistake.
     """
     return [path for path in sorted(folder.rglob("*.yaml")) if path.parent.name != "papers" and _claims(path)]
@@ -40,7 +42,15 @@ def _claims(path: Path) -> bool:
         data = read(path).data
     except SpecError:
         return True
-    return isinstance(data, dict) and bool(data.get("claims")) and not is_search(path)
+    return isinstance(data, dict) and bool(data.get("claims")) and not is_search(path) and _has_runs(data, path.parent)
+
+
+def _has_runs(data: dict[str, Any], folder: Path) -> bool:
+    """Return False for a file of recorded runs if there is no folder of their recordings."""
+    base = data.get("base")
+    if not isinstance(base, dict) or base.get("trainer") != "recorded":
+        return True
+    return (folder / str(base.get("recorded.folder", "."))).is_dir()
 
 
 def in_full(judged: Judged) -> str:
