@@ -68,8 +68,11 @@ class Values:
         }
 
     def judged(self, file: str) -> list[dict[str, str]]:
-        """Return the claims of a file of published runs: id, says, verdict and reason."""
-        found = json.loads((self.root / SUMMARIES / f"{file}.json").read_text(encoding="utf-8"))["verdicts"]
+        """Return the claims of a file of published runs: id, says, verdict, reason. SpecError without a summary."""
+        path = self.root / SUMMARIES / f"{file}.json"
+        if not path.is_file():
+            raise SpecError("there is no such summary", where=str(path), fix="python -m tools.documents.published")
+        found = json.loads(path.read_text(encoding="utf-8"))["verdicts"]
         return [{**claim, "verdict": claim["verdict"].replace("_", " ")} for claim in found]
 
     def number(self, file: str, name: str, digits: int = 1, signed: bool = False) -> str:
