@@ -12,8 +12,13 @@ from plat.app.recorded.typed_table import unpacked
 from plat.errors import RunError, SpecError
 from plat.trainer.script.readers.objects import Logged
 from plat.trainer.script.readers.output import Output
+from plat.trainer.script.readers.text import METRIC
 
-DASHED_BYTES = re.compile(rb"^[^\n]*?\bstep:\d+ - (?=\S+?:)", re.MULTILINE)
+COLOUR = rb"(?:\x1b\[[0-9;]*m)*"
+DASHED_BYTES = re.compile(
+    rb"^" + COLOUR + rb"(?:\([^()\n]*\)" + COLOUR + rb"\s*)?step:\d+ - (?=\S+?:)", re.MULTILINE
+)  # `text.DASHED` at the beginning of a line
+FEW = 3  # notes on lines that are printed
 SUFFIXES = (".log", ".out", ".txt", ".log.gz")
 
 
@@ -25,15 +30,18 @@ def read_logs(sources: Sequence[str], choice: Choice) -> tuple[list[ForeignRun],
     Raises SpecError if there is no file, if one cannot be read, or if it has a step that is no whole number.
     """
     found, notes = find(sources, SUFFIXES, choice.path, choice.beside)
-    runs = []
+    runs, said = [], list[str]()
     for each in found:
-        history, replaced = merged(_logged(str(each.path), unpacked(each.path), notes))
+        history, replaced = merged(_logged(str(each.path), unpacked(each.path), said))
         runs.append(ForeignRun(str(each.path), dict(each.values), history, str(each.path), True, replaced, each.texts))
+    notes += said[:FEW] + ([f"and {len(said) - FEW} such notes on other lines"] if len(said) > FEW else [])
     return runs, notes
 
 
 def _logged(path: str, content: bytes, notes: list[str]) -> list[Logged]:
     begin = DASHED_BYTES.search(content)  # what verl prints before are configs
+    if begin and METRIC.search(content[: begin.start()].decode("utf-8", "replace")):
+        notes.append(f"{path}: the lines before the first `step:N - ...` are left out")
     content = content[begin.start() :] if begin else content
     output = Output("", lambda what, _where, _fix: notes.append(f"{path}: {what}"), text=True)
     logged: list[Logged] = []

@@ -74,7 +74,7 @@ def find(
     if beside and not any((each.path.parent / beside).is_file() for each in found):
         where = str(found[0].path.parent / beside)
         raise SpecError("there is no such file", where=where, fix="--beside names a file beside each file of metrics")
-    missed = [path for path in others if path.name.lower().endswith(tuple(suffixes))]
+    missed = [path for path in others if path.name.lower().endswith(tuple(suffixes)) and path.name != beside]
     notes = [f"{len(missed)} files do not fit the pattern and are left out, such as {missed[0]}"] if missed else []
     lonely = [each.path for each in found if beside and not (each.path.parent / beside).is_file()]
     notes += [f"{len(lonely)} files have no {beside} beside them, such as {lonely[0]}"] if lonely else []

@@ -28,6 +28,16 @@ def test_the_console_logs_of_verl(plat, project, stored):
         assert found[arm,] == curves
 
 
+def test_lines_before_those_with_dashes_are_said_and_others_are_kept(plat, project, stored):
+    Path("a.log").write_text("epoch 1 loss 0.9\nepoch 3 eval step:3 - acc:0.5\nepoch 4 loss 0.7\n")
+    assert plat("import", "log", "a.log", "--out", "new.yaml")[0] == 0
+    (curves,) = stored("new.yaml", "seed").values()
+    assert curves["loss"] == [(1, 0.9), (4, 0.7)]
+    Path("b.log").write_text("epoch 1 loss 0.9\nstep:2 - acc:0.5\n")
+    code, out, _ = plat("import", "log", "b.log", "--dry-run")
+    assert code == 0 and "the lines before the first `step:N - ...` are left out" in out
+
+
 @pytest.mark.parametrize(
     ("text", "message"), [("no number at all\n", "no run has a metric"), (None, "there is no such file or folder")]
 )

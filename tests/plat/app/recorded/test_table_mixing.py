@@ -162,3 +162,9 @@ def test_a_path_that_fits_in_two_ways_is_refused(plat, project):
     Path("a/dqn-rainbow-pong.csv").write_text("step,l\n1,2\n")
     code, _, err = plat("import", "table", "a", "--path", "{algorithm}-{task}.csv", "--dry-run")
     assert code == 2 and "fits the pattern in two ways" in err
+
+
+def test_a_header_that_comes_again_as_a_comment_is_none(plat, project):
+    """As numpy writes it into a file that grows."""
+    found, _, err = imported(plat, "# lr,step,a\n1,1,0.5\n# lr,step,a\n1,2,0.7\n2,1,0.6\n", "--axes", "lr")
+    assert found == {(1, 0): {"a": [(1, 0.5), (2, 0.7)]}, (2, 0): {"a": [(1, 0.6)]}}, err

@@ -83,18 +83,26 @@ class CsvTable:
             what = f"the line has {len(cells)} cells, and the header has {len(self._all)}"
             self._refuse(what, where, FIX + (f", separated by {self.separator!r}" if len(self._all) > 1 else ""))
             return
-        unnamed = [
-            cell for name, cell in zip(self._all, cells, strict=True) if not name and cell and number(cell) is None
-        ]
-        if unnamed and self.header and not self._is_said:
-            self._is_said = True
-            self._refuse(f"a column without a name has {unnamed[0]!r}, and is not read", where, "name it in the header")
+        if "" in self._all and self.header and not self._is_said:
+            self._check_unnamed(cells, where)
         named = zip(self._all, cells, strict=True)
         yield Row(first, {name: cell for name, cell in named if name in self._known})
 
+    def _check_unnamed(self, cells: list[str], where: str) -> None:
+        """Refuse a text in a column without a name, once: such a column is left out as the index of pandas."""
+        texts = [
+            cell for name, cell in zip(self._all, cells, strict=True) if not name and cell and number(cell) is None
+        ]
+        if texts:
+            self._is_said = True
+            self._refuse(f"a column without a name has {texts[0]!r}, and is not read", where, "name it in the header")
+
     def _is_row(self, line: str) -> bool:
-        """Return True for a line with `#` below the header that has as many cells as it."""
-        return len(self._all) > 1 and line.count('"') % 2 == 0 and len(self._cells(line)) == len(self._all)
+        """Return True for a line with `#` below the header that has as many cells, and a number: it is no comment."""
+        if len(self._all) < 2 or line.count('"') % 2:
+            return False
+        cells = self._cells(line)
+        return len(cells) == len(self._all) and any(number(cell) is not None for cell in cells)
 
     def _cells(self, record: str) -> list[str]:
         return [cell.strip() for cell in next(csv.reader(io.StringIO(record), delimiter=self.separator), [])]

@@ -74,7 +74,6 @@ class Text:
         self._newest: tuple[str, int] | None = None
         self._title: tuple[str, int] | None = None
         self._group, self._rows = "", list[str]()  # of a table
-        self._is_dashed = False
         self._is_cut = False  # a line that was too long was said
         self._bars: tuple[tuple[str, int] | None, str] = None, ""  # the title, and how many steps its bars have
 
@@ -83,8 +82,7 @@ class Text:
         whole = plain(line)
         if "step" in self._words and (dashed := DASHED.search(whole)):
             yield Logged(int(dashed[1]), _dashed(whole[dashed.end() :]), at or time.time(), "step", look)
-            self._is_dashed = True
-        if self._is_dashed:  # its other lines are configs and progress
+            self._newest = "step", int(dashed[1])
             return
         if len(whole) > LONGEST and not self._is_cut and METRIC.search(whole, LONGEST):
             self._is_cut = True
@@ -140,8 +138,6 @@ class Text:
 
     def end(self) -> Iterator[Logged]:
         """Yield what waited for a line with a step, if there was none."""
-        if self._is_dashed:
-            return
         yield from self._dicts.end(others_have_steps=self._newest is not None)
         if self._newest is None:
             yield from self._alone.end()

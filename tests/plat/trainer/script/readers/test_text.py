@@ -240,6 +240,11 @@ def test_a_bar_right_behind_the_last_pair_and_a_line_that_only_looks_alike():
     assert {("epoch", 1), ("epoch", 4)} <= {(counter, step) for counter, step, _ in read(*lines)}
 
 
+def test_lines_beside_those_with_dashes_are_read():
+    found = read("step:5 - loss:0.3 - acc:0.5", "step 6: val_acc 0.9")
+    assert found == [("step", 5, {"loss": 0.3, "acc": 0.5}), ("step", 6, {"val_acc": 0.9})]
+
+
 def test_a_line_of_many_nans_is_read_at_once():
     """Its time doubled with every two words, which stopped a sweep."""
     assert read("epoch 1 loss 0.5", "nan " * 60 + "x", "values: [" + "nan " * 60 + "0.5]")[0] == (
