@@ -223,7 +223,7 @@ def test_runs_without_a_value_end_the_looks_with_a_reason(plat, arms, home):
     code, _, err = plat("sweep", arms, "--decide")
     assert code == 3 and len(results_of(home)) == 24, err
     judged = json.loads(plat("claims", arms, "decide=true", "--json")[1])["claims"]
-    assert all(one["verdict"] == "not_enough_data" and "has no value at seed 0" in one["detail"] for one in judged)
+    assert all(one["verdict"] == "not_enough_data" and "no run logged 'scoer'" in one["detail"] for one in judged)
     assert all(len(one["detail"]) < 400 for one in judged)
 
 

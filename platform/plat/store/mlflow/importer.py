@@ -19,7 +19,16 @@ from plat.store.mlflow.run_record import RunRecord, has_begun, read_record, sign
 from plat.store.mlflow.run_tags import clean_key
 from plat.store.mlflow.store_errors import KEPT
 from plat.store.mlflow.store_writer import StoreWriter
-from plat.store.mlflow.stored_runs import SIGNATURE, Deleted, DeletedExperiment, FileInfo, StoredRun, stored_runs
+from plat.store.mlflow.sqlite_file import has_content
+from plat.store.mlflow.stored_runs import (
+    SIGNATURE,
+    Deleted,
+    DeletedExperiment,
+    FileInfo,
+    StoredList,
+    StoredRun,
+    stored_runs,
+)
 from plat.store.mlflow.uri import gc_command, sqlite_path
 from plat.store.run_directory.description import MEASURED
 from plat.store.run_directory.own_files import Damage
@@ -143,10 +152,10 @@ def import_runs(
             wanted.setdefault(run.id, []).append(clean_key(experiment.name))
     report = ImportReport(uri)
     changed = list(folders)
-    if sqlite_path(uri) is not None:  # a server is asked under the lock
+    if (path := sqlite_path(uri)) is not None:  # a server is asked under the lock
         changed = _changed(folders, wanted, stored_runs(home, uri), report, again)
-    if not changed:
-        return report
+        if not changed and not (has_content(path) and StoredList(home, uri).unsettled()):
+            return report
     files = {clean_key(experiment.name): file_info(experiment) for experiment in experiments}
     with import_lock(home, timeout), open_writer(home, uri, timeout) as writer:
         _Import(home, uri, writer, wanted, files, report, again, curves).run(changed, follow)
@@ -229,9 +238,9 @@ class _Import:
         changed = _changed(folders, self.wanted, known, self.report, self.again)
         for folder in follow(changed, "copying runs into the store"):
             self._import(RunPaths(Path(folder)), known.get(os.path.basename(folder)))
-        for (experiment, file), own in self.touched.items():
-            if own is not None:
-                self.writer.settle(experiment, file)
+        asked = {(self.writer.experiment(name), file) for (name, file), own in self.touched.items() if own is not None}
+        for number, file in sorted(asked | self.writer.running_files()):
+            self.writer.settle(number, file)
 
     def _import(self, run: RunPaths, have: StoredRun | None) -> None:
         """Import one run, and note in the report what became of it."""

@@ -21,6 +21,7 @@ from plat.store.mlflow.report_record import NOTE, LoggedReport, experiment_note,
 from plat.store.mlflow.run_record import Point, RunRecord
 from plat.store.mlflow.store_errors import store_errors
 from plat.store.mlflow.stored_runs import (
+    FILES_RUNNING,
     MEASURED,
     SIGNATURE,
     Deleted,
@@ -33,6 +34,7 @@ from plat.store.mlflow.stored_runs import (
     first_kept,
     is_active,
     queries_for,
+    running_files,
     together,
 )
 from plat.store.mlflow.uri import ARTIFACTS, artifact_root, sqlite_path
@@ -214,8 +216,7 @@ class StoreWriter:
 
     def file_run(self, experiment: str, file: FileInfo) -> str:
         """Create or update the file's run in this MLflow experiment and return its MLflow id; may raise Deleted."""
-        with store_errors(self.uri):
-            number = self._experiment(experiment)
+        number = self.experiment(experiment)
         query = f"tags.`plat.file` = '{file.name}'"
         return self._runs.write_kept(lambda run: self._write_file_run(run, number, file), query, [number])
 
@@ -232,12 +233,18 @@ class StoreWriter:
             self._set_tags(run, without_report_note(file.tags(), run.data.tags))
             return str(run.info.run_id)
 
-    def settle(self, experiment: str, file: str) -> None:
-        """Set status and times of the file's run, if it has one, from those of all runs that the file asks for."""
+    def running_files(self) -> set[tuple[str, str]]:
+        """Return (id of the MLflow experiment, file) of the files' runs that are RUNNING."""
+        return running_files(self._runs.search(FILES_RUNNING)) if self._list is None else set(self._list.running)
+
+    def experiment(self, name: str) -> str:
+        """Return the id of an MLflow experiment, which is created if absent; may raise Deleted."""
         with store_errors(self.uri):
-            number = self._experiment(experiment)
-        query = f"tags.`plat.file` = '{file}'"
-        self._runs.write_kept(lambda _: self._settle(number, file), query, [number])
+            return self._experiment(name)
+
+    def settle(self, number: str, file: str) -> None:
+        """Set status and times of a file's run in the MLflow experiment `number` from those of all of the file's runs."""
+        self._runs.write_kept(lambda _: self._settle(number, file), f"tags.`plat.file` = '{file}'", [number])
 
     def _settle(self, number: str, file: str) -> None:
         with store_errors(self.uri):
@@ -247,6 +254,8 @@ class StoreWriter:
             runs = self._runs.search(f"tags.`plat.in.{file}` = '1'", [number])
             active = [member for member in runs if is_active(member)]
             status, _, end = together((run.info.status, run.info.start_time, run.info.end_time) for run in active)
+            if self._list is not None:
+                (self._list.running.add if status == "RUNNING" else self._list.running.discard)((number, file))
             if (status, end) == (run.info.status, run.info.end_time):
                 return
             if status == "RUNNING":

@@ -25,7 +25,8 @@ from plat.words.outcomes import is_result
 if TYPE_CHECKING:
     from mlflow.entities import Run
 
-FORMAT = 1  # of the list in the cache
+FORMAT = 2  # of the list in the cache
+FILES_RUNNING = "tags.`plat.kind` = 'experiment' and attributes.status = 'RUNNING'"  # MLflow's query
 FEW = 5  # up to this many runs of a server are searched one by one; for more, all runs are read
 MEASURED = "plat.measured"  # tag: SHA-256 of the artifact; written last, so a run without it is not stored completely
 SIGNATURE = "plat.imported"  # tag: fingerprint of the run's directory at the import
@@ -72,7 +73,7 @@ def stored_runs(
 class StoredList:
     """The complete list of the runs of a SQLite store, which an importer keeps up to date while it writes.
 
-    It also remembers a digest of each report that was logged, to log no report twice.
+    It also remembers a digest of each report that was logged, to log no report twice, and which files' runs are RUNNING.
     """
 
     def __init__(self, home: Home, uri: str) -> None:
@@ -83,11 +84,13 @@ class StoredList:
         self._file = home.cache / "stores" / f"{name}.json"
         self.runs: dict[str, StoredRun] = {}
         self.reports: dict[str, list[str]] = {}  # report -> digest, MLflow id of the run
+        self.running: set[tuple[str, str]] = set()  # (id of an MLflow experiment, file)
         check_place(path)
         if not self._read():
             check_file(path)
             now = stamp(path)
             self.runs = by_id(_search(uri, queries_for(None)))
+            self.running = running_files(_search(uri, [FILES_RUNNING]))
             self.save(now)
 
     def _read(self) -> bool:
@@ -99,6 +102,7 @@ class StoredList:
                 run = StoredRun(*row)._replace(files=tuple(row[6]))
                 self.runs[run.id] = run
             self.reports = dict(kept["reports"])
+            self.running = {(str(number), str(file)) for number, file in kept["running"]}
             return True
         except (OSError, ValueError, KeyError, TypeError, IndexError):
             self.runs = {}
@@ -110,10 +114,16 @@ class StoredList:
             settle(self._path)
             mark = stamp(self._path)
         content = {"format": FORMAT, "stamp": mark, "runs": list(self.runs.values()), "reports": self.reports}
+        content["running"] = sorted(self.running)
         if self._home.exists():
             with contextlib.suppress(OSError):  # a read-only home or a full disk: the next reader searches again
                 self._file.parent.mkdir(parents=True, exist_ok=True)
                 durable.write(self._file, durable.to_checked_json(content), sync=False)
+
+    def unsettled(self) -> list[tuple[str, str]]:
+        """Return the (MLflow experiment, file) that are RUNNING though no run of the file is: an importer was killed."""
+        busy = {file for run in self.runs.values() if run.outcome is None and not run.deleted for file in run.files}
+        return sorted(item for item in self.running if item[1] not in busy)
 
     def forget(self) -> None:
         """Delete the list, before the store is changed: a killed process leaves none that is wrong."""
@@ -136,6 +146,11 @@ def queries_for(ids: Iterable[str] | None) -> list[str]:
     if wanted is not None and len(wanted) <= FEW:
         return [f"tags.`plat.id` = '{plat_id}'" for plat_id in wanted]
     return ["tags.`plat.kind` = 'run'"]
+
+
+def running_files(runs: Iterable[Run]) -> set[tuple[str, str]]:
+    """Return (id of the MLflow experiment, file) of these runs of files, without those in MLflow's bin."""
+    return {(str(run.info.experiment_id), run.data.tags.get("plat.file", "")) for run in runs if is_active(run)}
 
 
 def by_id(runs: Iterable[Run]) -> dict[str, StoredRun]:

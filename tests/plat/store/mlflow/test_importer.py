@@ -48,6 +48,39 @@ def test_everything_of_a_run_is_in_mlflow(home, recipe, experiment, runs_of):
     assert len(runs_of(home, "tags.`plat.file` = 'keep_rates'")) == 1
 
 
+@pytest.mark.parametrize("has_list", [True, False])
+def test_an_import_that_was_killed_before_its_end_leaves_no_file_running(
+    home, recipe, experiment, runs_of, monkeypatch, has_list
+):
+    first, second = recipe(1, files=["table4"], outcome=None), recipe(2, files=["table4"])
+    file = experiment("table4", [first, second])
+    first.write(home)
+    import_runs(home, home.store_uri(), [file])
+    assert runs_of(home, "tags.`plat.file` = 'table4'")[0].info.status == "RUNNING"
+    import_runs(home, home.store_uri(), [file])  # a run of it is RUNNING, so nothing is to do
+    shutil.rmtree(home.run(first.id).root)
+    recipe(1, files=["table4"]).write(home)
+    second.write(home)
+
+    class Killed(BaseException):
+        pass
+
+    def die(*_):
+        raise Killed
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(importer.StoreWriter, "settle", die)
+        import_runs(home, home.store_uri(), [file])
+    if has_list:
+        importer.stored_runs(home, home.store_uri())
+    report = import_runs(home, home.store_uri(), [file])
+    assert not report.imported and report.unchanged == 2
+    (parent,) = runs_of(home, "tags.`plat.file` = 'table4'")
+    assert parent.info.status == "FINISHED" and parent.info.end_time
+    monkeypatch.setattr(importer, "open_writer", die)
+    import_runs(home, home.store_uri(), [file])  # nothing is left to write
+
+
 def test_a_run_that_waits_in_a_queue_is_not_in_mlflow_until_it_begins(home, recipe, runs_of):
     single = recipe(1, outcome=None)
     paths = single.write(home)
