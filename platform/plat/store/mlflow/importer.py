@@ -17,9 +17,9 @@ from plat.store.mlflow.artifacts import read_artifact
 from plat.store.mlflow.connect import open_writer
 from plat.store.mlflow.run_record import RunRecord, has_begun, read_record, signature, without_history
 from plat.store.mlflow.run_tags import clean_key
+from plat.store.mlflow.sqlite_file import has_content
 from plat.store.mlflow.store_errors import KEPT
 from plat.store.mlflow.store_writer import StoreWriter
-from plat.store.mlflow.sqlite_file import has_content
 from plat.store.mlflow.stored_runs import (
     SIGNATURE,
     Deleted,

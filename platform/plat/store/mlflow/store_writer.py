@@ -243,7 +243,7 @@ class StoreWriter:
             return self._experiment(name)
 
     def settle(self, number: str, file: str) -> None:
-        """Set status and times of a file's run in the MLflow experiment `number` from those of all of the file's runs."""
+        """Set status and times of a file's run, in the MLflow experiment `number`, from those of the file's runs."""
         self._runs.write_kept(lambda _: self._settle(number, file), f"tags.`plat.file` = '{file}'", [number])
 
     def _settle(self, number: str, file: str) -> None:

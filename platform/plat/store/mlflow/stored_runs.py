@@ -73,7 +73,7 @@ def stored_runs(
 class StoredList:
     """The complete list of the runs of a SQLite store, which an importer keeps up to date while it writes.
 
-    It also remembers a digest of each report that was logged, to log no report twice, and which files' runs are RUNNING.
+    It also remembers a digest of each report that was logged, to log none twice, and which files' runs are RUNNING.
     """
 
     def __init__(self, home: Home, uri: str) -> None:
@@ -113,15 +113,15 @@ class StoredList:
         if mark is None:
             settle(self._path)
             mark = stamp(self._path)
-        content = {"format": FORMAT, "stamp": mark, "runs": list(self.runs.values()), "reports": self.reports}
-        content["running"] = sorted(self.running)
+        known = {"runs": list(self.runs.values()), "reports": self.reports, "running": sorted(self.running)}
+        content = {"format": FORMAT, "stamp": mark, **known}
         if self._home.exists():
             with contextlib.suppress(OSError):  # a read-only home or a full disk: the next reader searches again
                 self._file.parent.mkdir(parents=True, exist_ok=True)
                 durable.write(self._file, durable.to_checked_json(content), sync=False)
 
     def unsettled(self) -> list[tuple[str, str]]:
-        """Return the (MLflow experiment, file) that are RUNNING though no run of the file is: an importer was killed."""
+        """Return (MLflow experiment, file) where the file's run is RUNNING and no other: an importer was killed."""
         busy = {file for run in self.runs.values() if run.outcome is None and not run.deleted for file in run.files}
         return sorted(item for item in self.running if item[1] not in busy)
 
