@@ -30,7 +30,7 @@ def build(
     results: Results,
     *,
     rows: AxisNames = None,
-    columns: str = "task",
+    columns: AxisNames = "task",
     pair: str = "filter",
     baseline: Any = "none",
     metrics: Sequence[str] = METRICS,

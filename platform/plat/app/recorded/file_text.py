@@ -32,8 +32,8 @@ def experiment_text(title: str, folder: str, selection: Selection) -> str:
     free = [name for name in names if name not in above]
     columns: dict[str, list[Any]] = {**{name: axes[name] for name in free}, "seed": _seeds(selection.runs)}
     missing = math.prod(map(len, columns.values())) - len(rows)
-    lines = [_comment(selection), f"title: {_scalar(title)}", "base:", "  trainer: recorded"]
-    lines += [f"  recorded.folder: {_scalar(folder)}", "matrix:"]
+    lines = [_comment(selection), f"title: {scalar(title)}", "base:", "  trainer: recorded"]
+    lines += [f"  recorded.folder: {scalar(folder)}", "matrix:"]
     if missing > len(rows):
         listed = {name: [row[name] for row in rows] for name in [*names, "seed"]}
         zips = [list(listed)]
@@ -100,8 +100,8 @@ def _holes(columns: dict[str, list[Any]], runs: Sequence[Mapping[str, Any]]) -> 
 
 def _shown(name: str, value: Any) -> str:
     if isinstance(value, list):
-        return _scalar(value[0]) if len(value) == 1 and name != "seed" else _list(value)
-    return _scalar(value)
+        return scalar(value[0]) if len(value) == 1 and name != "seed" else _list(value)
+    return scalar(value)
 
 
 def _comment(selection: Selection) -> str:
@@ -134,14 +134,14 @@ def seeds_in_words(selection: Selection) -> str:
 
 
 def _key(name: str) -> str:
-    return name if name.replace("_", "").replace(".", "").isalnum() and name[0].isalpha() else _scalar(name)
+    return name if name.replace("_", "").replace(".", "").isalnum() and name[0].isalpha() else scalar(name)
 
 
 def _list(values: Sequence[Any]) -> str:
-    return f"[{', '.join(map(_scalar, values))}]"
+    return f"[{', '.join(map(scalar, values))}]"
 
 
-def _scalar(value: Any) -> str:
+def scalar(value: Any) -> str:
     """Return a value as YAML reads it: JSON, and a text without quotes where it is only a word."""
     if isinstance(value, str) and value.isascii() and value.isidentifier() and value.lower() not in WORDS:
         return value

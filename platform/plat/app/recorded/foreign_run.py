@@ -37,6 +37,9 @@ class ForeignRun:
     spelled: Mapping[str, str] = field(default_factory=dict)
 
 
+Read = tuple[list[ForeignRun], list[str]]  # what a reader returns: runs, and sentences on what was left out
+
+
 def flat_values(config: Mapping[Any, Any], prefix: str = "") -> dict[str, Any]:
     """Return dotted key -> value of a nested config; a list or an object becomes text."""
     found: dict[str, Any] = {}

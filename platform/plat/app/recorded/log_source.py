@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from plat.app.recorded.foreign_run import ForeignRun, merged
+from plat.app.recorded.foreign_run import ForeignRun, Read, merged
 from plat.app.recorded.metric_choice import Choice
 from plat.app.recorded.table_files import find
 from plat.app.recorded.typed_table import unpacked
@@ -22,7 +22,7 @@ FEW = 3  # notes on lines that are printed
 SUFFIXES = (".log", ".out", ".txt", ".log.gz")
 
 
-def read_logs(sources: Sequence[str], choice: Choice) -> tuple[list[ForeignRun], list[str]]:
+def read_logs(sources: Sequence[str], choice: Choice) -> Read:
     """Return the runs of logs, read as the output of a script is, and sentences on what was left out.
 
     The values of a run stand in the path of its file, or in a file beside it (`table_files.find`).

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from plat.app.recorded.foreign_run import ForeignRun, merged, text_values
+from plat.app.recorded.foreign_run import ForeignRun, Read, merged, text_values
 from plat.app.recorded.metric_choice import Choice, check_known, is_metric
 from plat.errors import SpecError, StoreError
 from plat.store.mlflow.mlflow_client import find_runs, mlflow_client
@@ -23,8 +23,10 @@ FINISHED = "FINISHED"  # MLflow's word
 FOLDERS = "MLFLOW_ALLOW_FILE_STORE"  # MLflow's switch for stores in plain folders, which it no longer develops
 
 
-def read_mlflow(sources: Sequence[str], choice: Choice) -> list[ForeignRun]:
-    """Return the runs of one experiment, in the order of their start. Deleted runs are left out.
+def read_mlflow(sources: Sequence[str], choice: Choice) -> Read:
+    """Return the runs of one experiment, in the order of their start, and a note on child runs that were left out.
+
+    Deleted runs are left out.
 
     Raises SpecError if the store cannot be read, if several are named, or if it has no such experiment or no run.
     """
@@ -56,7 +58,7 @@ def _checked(source: str) -> str:
     return str(path.absolute()) if path.is_dir() else f"sqlite:///{path.absolute()}"
 
 
-def _runs(uri: str, choice: Choice) -> list[ForeignRun]:
+def _runs(uri: str, choice: Choice) -> Read:
     from mlflow.entities import ViewType
 
     if "://" not in uri or uri.startswith("file:"):
@@ -71,12 +73,13 @@ def _runs(uri: str, choice: Choice) -> list[ForeignRun]:
         what = f"the experiment {name!r} has no run"
         raise SpecError(what, where=shown_uri(uri), fix="name another: --experiment NAME")
     check_known(choice, {metric for run in found for metric in run.data.metrics}, shown_uri(uri))
+    notes: list[str] = []
     outer = [run for run in found if PARENT not in run.data.tags]
     if len(outer) < len(found) and any(run.data.metrics for run in outer):  # else the children are the runs
-        print(f"note: left out, because they are child runs of others: {counted(len(found) - len(outer), 'run')}")
+        notes.append(f"left out, because they are child runs of others: {counted(len(found) - len(outer), 'run')}")
         found = outer
     found.sort(key=lambda run: (run.info.start_time, run.info.run_id))
-    return [_run(client, uri, run, choice) for run in found]
+    return [_run(client, uri, run, choice) for run in found], notes
 
 
 def _experiment(uri: str, client: Any, experiments: dict[str, str], asked: str) -> str:

@@ -10,21 +10,24 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from plat.app.checking import check_report
 from plat.app.recorded.file_text import axis_key, experiment_text
 from plat.app.recorded.metric_choice import REPEATED, Choice
+from plat.app.recorded.proposal import commented, proposal
 from plat.app.recorded.selection import Recorded, Selection, select
 from plat.errors import SpecError, os_errors_as
 from plat.store.disk.durable import publish_folder, scratch_name, write_file
 from plat.trainer.recorded.spec import SUFFIX, recording_path, recording_text
 
-# kind -> the function that reads it: (sources, choice) -> runs. Its module is imported only when it is used.
+# kind -> the function that reads it: (sources, choice) -> Read. Its module is imported only when it is used.
 READERS = {
     "table": ("plat.app.recorded.table_source", "read_tables"),
-    "csv": ("plat.app.recorded.table_source", "read_csv"),
     "log": ("plat.app.recorded.log_source", "read_logs"),
     "tensorboard": ("plat.app.recorded.tensorboard_source", "read_tensorboard"),
     "mlflow": ("plat.app.recorded.mlflow_source", "read_mlflow"),
     "wandb": ("plat.app.recorded.wandb_source", "read_wandb"),
+    "trackio": ("plat.app.recorded.trackio_source", "read_trackio"),
+    "neptune": ("plat.app.recorded.neptune_source", "read_neptune"),
 }
 
 
@@ -51,7 +54,7 @@ def import_runs(
     reader: Any = getattr(import_module(module), name)
     check_options(kind, choice)
     try:
-        runs, notes = reader(sources, choice) if kind in OF_FILES else (reader(sources, choice), [])
+        runs, notes = reader(sources, choice)
     except RecursionError:
         raise SpecError("a config is nested too deeply", where=sources[0], fix="leave its run out") from None
     # the step of a table is a column, and its metrics may have been named by `value`
@@ -62,8 +65,7 @@ def import_runs(
     return selection
 
 
-OF_TABLES = ("table", "csv")
-OF_FILES = (*OF_TABLES, "log")
+OF_FILES = ("table", "log")
 
 
 def check_options(kind: str, choice: Choice) -> None:
@@ -71,7 +73,7 @@ def check_options(kind: str, choice: Choice) -> None:
     of_tables = {"--levels": choice.levels, "--value": choice.value, "--name": choice.named_by}
     of_tables |= {"--repeated": choice.repeated, "--join": choice.join}
     of_files = {"--path": choice.path, "--beside": choice.beside}
-    allowed = [*of_tables, *of_files] if kind in OF_TABLES else [*of_files] if kind in OF_FILES else []
+    allowed = [*of_tables, *of_files] if kind == "table" else [*of_files] if kind in OF_FILES else []
     given = [option for option, value in {**of_tables, **of_files}.items() if value and option not in allowed]
     if given:
         fix = f"plat import table SOURCE {given[0]} ..."
@@ -133,12 +135,28 @@ def write(file: Path, kind: str, selection: Selection) -> None:
             except SpecError as error:
                 fix = "choose values that an experiment file can hold: --axes A,B"
                 raise SpecError(f"the runs make no experiment: {error.what}", where=error.where, fix=fix) from None
+            if proposed := _proposed(scratch / file.name, text, selection):
+                write_file(scratch / file.name, f"{text}{commented(proposed)}".encode(errors="surrogatepass"))
             publish_folder(scratch / folder.name, folder.absolute())
             if file.exists():
                 os.replace(file, file.with_name(f"{file.name}.old"))  # it may have claims
             os.replace(scratch / file.name, file)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _proposed(file: Path, text: str, selection: Selection) -> str:
+    """Return the proposal for these runs; "" if plat would refuse the file with it."""
+    from plat.spec.expansion.experiment import load_experiment
+
+    proposed = proposal(selection)
+    try:
+        write_file(file, f"{text}{proposed}".encode(errors="surrogatepass"))
+        check_report(load_experiment(file))
+    except SpecError:
+        proposed = ""
+    write_file(file, text.encode(errors="surrogatepass"))
+    return proposed
 
 
 def _write_run(folder: Path, kind: str, each: Recorded) -> None:

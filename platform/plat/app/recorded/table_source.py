@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from plat.app.recorded.foreign_run import ForeignRun, History, flat_values, merged, text_values
+from plat.app.recorded.foreign_run import ForeignRun, History, Read, flat_values, merged, text_values
 from plat.app.recorded.metric_choice import Choice
 from plat.app.recorded.table_files import Found, find, join_of
 from plat.app.recorded.typed_table import (
@@ -36,12 +36,7 @@ Join = Callable[[Mapping[str, Any]], dict[str, Any]]  # the values of a run -> t
 FIX_ROWS = "write a header line, and lines with as many cells, separated by commas"
 
 
-def read_csv(sources: Sequence[str], choice: Choice) -> tuple[list[ForeignRun], list[str]]:
-    """Return the runs of CSV files as `read_tables` does."""
-    return _read(sources, choice, (".csv",))
-
-
-def read_tables(sources: Sequence[str], choice: Choice) -> tuple[list[ForeignRun], list[str]]:
+def read_tables(sources: Sequence[str], choice: Choice) -> Read:
     """Return the runs of tables, and sentences on files that were left out.
 
     The values of a run stand in the path of its file (`choice.path`, or `key=value` pieces), in a file beside it, and
@@ -49,11 +44,7 @@ def read_tables(sources: Sequence[str], choice: Choice) -> tuple[list[ForeignRun
 
     Raises SpecError if there is no file, if one cannot be read, and for two different numbers of a metric at a step.
     """
-    return _read(sources, choice, SUFFIXES)
-
-
-def _read(sources: Sequence[str], choice: Choice, suffixes: Sequence[str]) -> tuple[list[ForeignRun], list[str]]:
-    found, notes = find(sources, suffixes, choice.path, choice.beside)
+    found, notes = find(sources, SUFFIXES, choice.path, choice.beside)
     is_long = len(sources) == 1 and Path(sources[0]).is_file() and not choice.path
     joined = join_of(Path(choice.join)) if choice.join else dict
     runs: dict[str, list[Part]] = {}

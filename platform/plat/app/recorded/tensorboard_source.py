@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from plat.app.recorded.foreign_run import ForeignRun, merged
+from plat.app.recorded.foreign_run import ForeignRun, Read, merged
 from plat.app.recorded.metric_choice import Choice
 from plat.app.recorded.table_files import texts_of, values_of
 from plat.errors import SpecError
@@ -15,15 +15,17 @@ from plat.trainer.script.readers.tensorboard import PATTERN, damage_of, part_of,
 CUT_OFF = "truncated"  # in the reader's message about a file whose writer was killed
 
 
-def read_tensorboard(sources: Sequence[str], choice: Choice) -> list[ForeignRun]:
-    """Return the runs of folders, in the order of their names. A run with a file that is cut off has not finished.
+def read_tensorboard(sources: Sequence[str], choice: Choice) -> Read:
+    """Return the runs of folders, in the order of their names, and no notes.
 
-    `plat.trainer.script.readers.tensorboard` says what a run is, and how its metrics are called. Raises SpecError if
-    there is no event file, if one is damaged, or if the package tensorboard is missing.
+    A run with a file that is cut off has not finished. `plat.trainer.script.readers.tensorboard` says what a run is,
+    and how its metrics are called.
+
+    Raises SpecError if there is no event file, if one is damaged, or if the package tensorboard is missing.
     """
     require_extra("tensorboard", "plat import tensorboard", "the command line")
     folders = [folder for source in sources for folder in _run_folders(Path(source))]
-    return [_run_of(folder) for folder in dict.fromkeys(folders)]
+    return [_run_of(folder) for folder in dict.fromkeys(folders)], []
 
 
 def _run_folders(source: Path) -> list[Path]:

@@ -79,17 +79,32 @@ def line_records(path: Path) -> list[Record]:
 
 def parquet_records(path: Path) -> list[Record]:
     """Return a record for each row of a Parquet file. Raises SpecError if it is none."""
+    named = [(f"{path}: row {at}", row) for at, row in enumerate(parquet_rows(path), 1)]
+    return [Record(place, flat_values_of(row, place)) for place, row in named]
+
+
+def parquet_rows(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of a Parquet file. Raises SpecError if it is none."""
+    return [row for _, batch in parquet_batches(path) for row in batch]
+
+
+def parquet_batches(path: Path, wanted: Collection[str] = ()) -> Iterator[tuple[Collection[str], list[dict[str, Any]]]]:
+    """Yield the columns that a Parquet file has, and some of its rows. Raises SpecError if it is none.
+
+    wanted  the columns to read; empty: all
+    """
     import pyarrow.parquet
     from pyarrow import ArrowException
 
     try:
-        rows = pyarrow.parquet.read_table(path).to_pylist()
+        with pyarrow.parquet.ParquetFile(path) as file:
+            columns = file.schema_arrow.names
+            read = [name for name in columns if name in wanted] if wanted else None
+            for batch in file.iter_batches(columns=read):
+                yield columns, batch.to_pylist()
     except (ArrowException, OSError, ValueError) as error:
         what = f"the file cannot be read: {' '.join(str(error).split())[:200]}"
         raise SpecError(what, where=str(path), fix="take another copy") from None
-    index = [f"row {at}" for at in range(1, len(rows) + 1)]
-    named = zip(index, rows, strict=True)
-    return [Record(f"{path}: {place}", flat_values_of(row, f"{path}: {place}")) for place, row in named]
 
 
 def flat_values_of(value: Mapping[str, Any], where: str) -> dict[str, Any]:

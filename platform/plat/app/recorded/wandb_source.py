@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from plat.app.recorded.foreign_run import ForeignRun, flat_values, merged, text_values
+from plat.app.recorded.foreign_run import ForeignRun, Read, flat_values, merged, text_values
 from plat.app.recorded.metric_choice import Choice
 from plat.errors import SpecError
 from plat.extras import require_extra
@@ -34,14 +34,14 @@ class _Run:
     finished: bool = False
 
 
-def read_wandb(sources: Sequence[str], choice: Choice) -> list[ForeignRun]:
-    """Return the runs of logs of offline runs, in the order of their start, or of exported CSV files.
+def read_wandb(sources: Sequence[str], choice: Choice) -> Read:
+    """Return the runs of logs of offline runs, in the order of their start, or of exported CSV files; and no notes.
 
     A run with several logs, because it was resumed, is one run. Raises SpecError if there is no log, if one is damaged,
     or if the package wandb is missing.
     """
     if all(source.endswith(".csv") for source in sources):
-        return read_exports([Path(source) for source in sources])
+        return read_exports([Path(source) for source in sources]), []
     require_extra("wandb", "plat import wandb", "the command line")
     runs: dict[str, _Run] = {}
     for path in dict.fromkeys(path.resolve() for source in sources for path in _logs(Path(source))):
@@ -50,7 +50,7 @@ def read_wandb(sources: Sequence[str], choice: Choice) -> list[ForeignRun]:
     for run in sorted(runs.values(), key=lambda run: (run.start, run.name)):
         history, replaced = merged(run.logged)
         found.append(ForeignRun(run.name, flat_values(run.config), history, run.place, run.finished, replaced))
-    return found
+    return found, []
 
 
 def _logs(source: Path) -> list[Path]:

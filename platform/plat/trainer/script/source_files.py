@@ -29,7 +29,7 @@ from plat.trainer.script.named_files import FUNCTION_MODULE, MODULES, NamedFile,
 from plat.trainer.script.readers import mlflow, tensorboard, wandb
 from plat.trainer.script.readers.metrics_file import MetricsFile, MetricsFiles
 from plat.trainer.script.readers.objects import Refuse, Source
-from plat.trainer.script.readers.wandb import TrackioFiles
+from plat.trainer.script.readers.trackio import TrackioFiles
 from plat.trainer.script.search_folders import added_folders, hydra_files, spelled_files, targets
 
 

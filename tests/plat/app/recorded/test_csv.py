@@ -19,7 +19,9 @@ LONG = "lr,width,seed,step,loss,acc\n" + "".join(
 
 def test_one_long_file_gives_its_numbers(plat, project, stored, means):
     Path("all.csv").write_text(LONG)
-    code, out, err = plat("import", "csv", "all.csv", "--axes", "lr,width", "--out", "lr.yaml", "--metrics", "loss,acc")
+    code, out, err = plat(
+        "import", "table", "all.csv", "--axes", "lr,width", "--out", "lr.yaml", "--metrics", "loss,acc"
+    )
     assert (code, err) == (0, "") and "lr.yaml: 8 runs of csv, axes: lr, width, seed" in out
     assert "report: plat-home/reports/lr/report.html" in out and "The effect of width" in out
     expected = {
@@ -36,7 +38,7 @@ def test_one_long_file_gives_its_numbers(plat, project, stored, means):
 
 def test_settings_with_different_seeds_have_means_and_no_effects(plat, project):
     Path("all.csv").write_text("".join(line for line in LONG.splitlines(True) if not line.startswith("0.1,8,4")))
-    code, out, err = plat("import", "csv", "all.csv", "--axes", "lr,width", "--out", "lr.yaml")
+    code, out, err = plat("import", "table", "all.csv", "--axes", "lr,width", "--out", "lr.yaml")
     assert (code, err) == (0, "") and "acc by lr, width" in out and "The effect of" not in out
     assert "'matrix.seed=[3]' leaves the runs that all settings have" in out
     code, out, err = plat("report", "lr.yaml", "matrix.seed=[3]")
@@ -46,7 +48,7 @@ def test_settings_with_different_seeds_have_means_and_no_effects(plat, project):
 @pytest.mark.parametrize("options", [["--axes", "lr,width"], ["--metrics", "loss,acc"], ["--axes", "width,lr,seed"]])
 def test_the_columns_of_axes_follow_from_either_option(plat, project, options):
     Path("all.csv").write_text(LONG)
-    assert plat("import", "csv", "all.csv", "--out", "lr.yaml", "--no-sweep", *options)[0] == 0
+    assert plat("import", "table", "all.csv", "--out", "lr.yaml", "--no-sweep", *options)[0] == 0
     text = Path("lr.yaml").read_text()
     assert "  lr: [0.001, 0.1]\n" in text and "  width: [8, 16]\n" in text and "  seed: [3, 4]\n" in text
     assert "Nothing to do" not in plat("plan", "lr.yaml")[1]
@@ -55,7 +57,7 @@ def test_the_columns_of_axes_follow_from_either_option(plat, project, options):
 def test_what_pandas_excel_and_lightning_write(plat, project, stored):
     lines = [",Unnamed: 0,lr,step,loss,val", "0,7,0.1,1,0.5,", "1,8,0.1,1,,0.7", "2,9,0.2,1,0.25,"]
     Path("all.csv").write_bytes(b"\xef\xbb\xbf" + "\r\n".join(lines).encode())
-    assert plat("import", "csv", "all.csv", "--metrics", "loss,val", "--out", "lr.yaml")[0] == 0
+    assert plat("import", "table", "all.csv", "--metrics", "loss,val", "--out", "lr.yaml")[0] == 0
     expected = {(0.1,): {"loss": [(1, 0.5)], "val": [(1, 0.7)]}, (0.2,): {"loss": [(1, 0.25)]}}
     assert stored("lr.yaml", "lr") == expected
 
@@ -72,7 +74,7 @@ def test_many_files_take_their_values_from_their_paths(plat, project, stored):
     for place in PATHS:
         Path("logs", place).parent.mkdir(parents=True)
         Path("logs", place).write_text("epoch,loss\n1,0.5\n2,0.25\n")
-    assert plat("import", "csv", "logs", "--out", "mine.yaml")[0] == 0
+    assert plat("import", "table", "logs", "--out", "mine.yaml")[0] == 0
     found = stored("mine.yaml", "lr", "weight_decay", "optim.name", "seed")
     keys = ("lr", "weight_decay", "optim.name", "seed")
     assert set(found) == {tuple(values.get(key) for key in keys) for values in PATHS.values()}
@@ -86,7 +88,7 @@ def test_configs_beside_the_files_and_runs_without_seed_or_step(plat, project, s
         (folder / "log.csv").write_text(f"loss,note\n{number},x\n{number + 0.5},\n")
         (folder / "config.json").write_text(json.dumps({"optim": {"lr": lr}, "model": "small", "out": str(folder)}))
     Path("logs/run2/config.yaml").write_text("optim: {lr: 1e-2}\n")
-    code, out, _ = plat("import", "csv", "logs", "--out", "mine.yaml")
+    code, out, _ = plat("import", "table", "logs", "--out", "mine.yaml")
     assert code == 0 and "no axis, because it only names the runs: out" in out
     found = {label: curves["loss"] for label, curves in stored("mine.yaml", "optim.lr", "seed").items()}
     lines = {number: [(1, number), (2, number + 0.5)] for number in range(3)}
@@ -149,7 +151,7 @@ def test_bad_input_is_refused_and_leaves_nothing(plat, project, files, arguments
         Path(name).parent.mkdir(exist_ok=True, parents=True)
         Path(name).write_bytes(text if isinstance(text, bytes) else text.encode())
     before = sorted(Path.cwd().rglob("*"))
-    code, _, err = plat("import", "csv", *arguments, "--out", "new.yaml")
+    code, _, err = plat("import", "table", *arguments, "--out", "new.yaml")
     assert code == 2 and re.search(message, err, flags=re.S), err
     assert sorted(Path.cwd().rglob("*")) == before
 
@@ -157,14 +159,14 @@ def test_bad_input_is_refused_and_leaves_nothing(plat, project, files, arguments
 def test_numbers_with_thousands_separators_are_numbers(plat, project, stored):
     rows = ['0.1,0,1,"950.5"', '0.1,0,2,"1,020.5"', '0.2,0,1,"900"', '0.2,0,2,"990"']
     Path("all.csv").write_text("lr,seed,step,reward\n" + "\n".join(rows))
-    assert plat("import", "csv", "all.csv", "--axes", "lr", "--out", "lr.yaml")[0] == 0
+    assert plat("import", "table", "all.csv", "--axes", "lr", "--out", "lr.yaml")[0] == 0
     expected = {(0.1,): {"reward": [(1, 950.5), (2, 1020.5)]}, (0.2,): {"reward": [(1, 900), (2, 990)]}}
     assert stored("lr.yaml", "lr") == expected
 
 
 def test_semicolons_stand_beside_decimal_commas(plat, project, stored):
     Path("all.csv").write_text("lr;step;loss\n1;1;1.020\n1;2;0,5\n2;1;7\n2;2;1.000,25\n")
-    assert plat("import", "csv", "all.csv", "--axes", "lr", "--out", "lr.yaml")[0] == 0
+    assert plat("import", "table", "all.csv", "--axes", "lr", "--out", "lr.yaml")[0] == 0
     expected = {(1,): {"loss": [(1, 1020), (2, 0.5)]}, (2,): {"loss": [(1, 7), (2, 1000.25)]}}
     assert stored("lr.yaml", "lr") == expected
 
@@ -172,7 +174,7 @@ def test_semicolons_stand_beside_decimal_commas(plat, project, stored):
 def test_of_several_values_of_a_step_in_a_file_of_a_run_the_last_counts(plat, project, stored):
     for name in "ab":
         Path(f"seed={ord(name)}.csv").write_text("step,loss\n1,2\n1,3\n2,4\n")
-    code, out, err = plat("import", "csv", "seed=97.csv", "seed=98.csv", "--out", "new.yaml")
+    code, out, err = plat("import", "table", "seed=97.csv", "seed=98.csv", "--out", "new.yaml")
     assert code == 0 and "2 values of a metric had a later one at the same step, which counts" in out + err
     assert stored("new.yaml", "seed") == {(seed,): {"loss": [(1, 3), (2, 4)]} for seed in (97, 98)}
 
@@ -180,7 +182,7 @@ def test_of_several_values_of_a_step_in_a_file_of_a_run_the_last_counts(plat, pr
 def test_a_spelling_that_differs_is_another_setting(plat, project, stored):
     rows = ["3.1,7,0,1,0.5", "3.10,7,0,1,9.5", "3.9,7,0,1,0.1", "3.9,007,0,1,4"]
     Path("all.csv").write_text("python,id,seed,step,loss\n" + "\n".join(rows))
-    assert plat("import", "csv", "all.csv", "--axes", "python,id", "--out", "new.yaml")[0] == 0
+    assert plat("import", "table", "all.csv", "--axes", "python,id", "--out", "new.yaml")[0] == 0
     ends = {label: curves["loss"][0][1] for label, curves in stored("new.yaml", "python", "id").items()}
     assert ends == {("3.1", "7"): 0.5, ("3.10", "7"): 9.5, ("3.9", "7"): 0.1, ("3.9", "007"): 4}
 
@@ -189,9 +191,9 @@ def test_one_column_with_decimal_commas_decides_for_the_file(plat, project, stor
     Path("de.csv").write_text(
         "lr;seed;step;ret\n0,1;0;1.000;1.020\n0,1;1;1.000;1.030\n0,2;0;1.000;990\n0,2;1;1.000;980"
     )
-    assert plat("import", "csv", "de.csv", "--axes", "lr", "--out", "new.yaml")[0] == 0
+    assert plat("import", "table", "de.csv", "--axes", "lr", "--out", "new.yaml")[0] == 0
     found = stored("new.yaml", "seed", "lr")
     assert sorted(curves["ret"] for curves in found.values()) == [[(1000, ret)] for ret in (980, 990, 1020, 1030)]
     Path("open.csv").write_text("lr;ret\n1;1.020\n2;990\n")
-    code, _, err = plat("import", "csv", "open.csv", "--axes", "lr", "--out", "open.yaml")
+    code, _, err = plat("import", "table", "open.csv", "--axes", "lr", "--out", "open.yaml")
     assert code == 2 and re.search(r"'1.020' in the column ret is 1.02 or 1020.0.*open.csv:2", err, flags=re.S), err

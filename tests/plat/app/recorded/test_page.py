@@ -67,8 +67,8 @@ def test_each_source_gives_its_numbers(plat, project, stored, empty_store, comma
     for number, (lr, seed) in enumerate(LOSSES):
         if client is not None:
             make_mlflow(client, experiment, lr, seed)
-        elif kind in ("csv", "tensorboard"):
-            (make_csv if kind == "csv" else make_events)(lr, seed)
+        elif kind in ("table", "tensorboard"):
+            (make_csv if kind == "table" else make_events)(lr, seed)
         for cells, text in zip(chart, [f"run{number} - loss", *map(json.dumps, LOSSES[lr, seed])], strict=True):
             cells.append(text)
         table += f"run{number},finished,{lr},{seed}\n"

@@ -106,10 +106,13 @@ def test_existing_files_are_kept_unless_forced(tmp_path: Path) -> None:
 def test_the_command_line_is_checked(plat, tmp_path, monkeypatch, nothing_named):
     monkeypatch.chdir(tmp_path)
     Path("a.csv").write_text("lr,loss\n1,2\n")
-    assert "--out runs.yaml" in plat("import", "csv", "a.csv")[2]
-    assert "no source is named" in plat("import", "csv", "--out", "x.yaml")[2]
-    assert "one of table, csv, log, tensorboard, mlflow, wandb" in plat("import", "wanb", "a.csv", "--out", "x.yaml")[2]
+    assert "--out runs.yaml" in plat("import", "table", "a.csv")[2]
+    assert "no source is named" in plat("import", "table", "--out", "x.yaml")[2]
+    assert (
+        "one of table, log, tensorboard, mlflow, wandb, trackio, neptune"
+        in plat("import", "wanb", "a.csv", "--out", "x.yaml")[2]
+    )
     assert "no such bundle" in plat("import", "nowhere")[2]
-    code, out, _ = plat("import", "csv", "a.csv", "--axes", "lr", "--out", "x.yaml", "--no-sweep")
+    code, out, _ = plat("import", "table", "a.csv", "--axes", "lr", "--out", "x.yaml", "--no-sweep")
     assert code == 0 and "next: plat sweep x.yaml" in out and not Path("plat-home").exists()
-    assert plat("import", "csv", "a.csv", "--axes", "lr", "--out", "x.yaml")[0] == 2
+    assert plat("import", "table", "a.csv", "--axes", "lr", "--out", "x.yaml")[0] == 2

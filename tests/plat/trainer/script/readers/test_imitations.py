@@ -13,7 +13,7 @@ import pytest
 
 from plat.trainer.script.readers.metrics_file import MetricsFile
 from plat.trainer.script.readers.objects import Logged
-from plat.trainer.script.readers.wandb import TrackioFiles
+from plat.trainer.script.readers.trackio import TrackioFiles
 
 Curves = dict[str, dict[int, float]]
 Rows = list[Mapping[str, float]]

@@ -14,7 +14,8 @@ import pytest
 
 from plat.trainer.script.readers.metrics_file import MetricsFile, MetricsFiles
 from plat.trainer.script.readers.objects import Logged, Source
-from plat.trainer.script.readers.wandb import TrackioFiles, WandbFiles
+from plat.trainer.script.readers.trackio import TrackioFiles
+from plat.trainer.script.readers.wandb import WandbFiles
 
 Curves = dict[str, dict[int, float]]
 

@@ -57,7 +57,7 @@ def test_the_names_and_steps_are_those_of_an_import(tmp_path: Path) -> None:
         (f"loss_{name}/loss", step): step + more for step in (10, 20) for name, more in (("train", 0), ("val", 1))
     }
     assert found == expected and said == []
-    (run,) = read_tensorboard([str(tmp_path)], Choice())
+    (run,), _ = read_tensorboard([str(tmp_path)], Choice())
     assert {(name, step): v for step, metrics in run.history.items() for name, v in metrics.items()} == found
     assert run.replaced == 2
 

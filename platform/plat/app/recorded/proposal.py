@@ -1,0 +1,97 @@
+"""Propose a table, curves and a claim for imported runs: lines of their experiment file that a user edits."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from typing import Any
+
+from plat.app.recorded.file_text import axis_key, distinct, scalar
+from plat.app.recorded.selection import Selection
+from plat.spec.expansion.matrix import label_key
+
+MOST_METRICS = 3
+ENOUGH_SEEDS = 5  # below, a claim compares tasks, if there are as many as ENOUGH_TASKS
+ENOUGH_TASKS = 8
+# Parts of names of outcomes, and of evaluations, which come before other metrics.
+OUTCOME = re.compile(
+    r"success|acc|reward|return|score|loss|error|f1|bpb|perplexity|auc|bleu|rouge|map\b", re.IGNORECASE
+)
+EVALUATED = re.compile(r"val|test|eval|held", re.IGNORECASE)
+HEAD = "To ask something of these runs, edit the lines below and remove the `# ` before each."
+
+
+def proposal(selection: Selection) -> str:
+    """Return the keys `report` and `claims` as YAML; "" if no axis varies, or if no metric has numbers.
+
+    The axis with the fewest values is compared. There is a claim only for two values.
+    """
+    axes = {axis_key(axis): distinct([each.values[axis] for each in selection.runs]) for axis in selection.axes}
+    varying = [name for name, values in axes.items() if len(values) > 1]
+    metrics = _metrics(selection)
+    if not varying or not metrics:
+        return ""
+    axis = min(varying, key=lambda name: len(axes[name]))
+    others = [name for name in axes if name != axis]
+    rows = f"[{', '.join(map(scalar, others))}]"
+    measures = ", ".join(f"{scalar(name)}: {{metric: {scalar(name)}}}" for name in metrics)
+    names = ", ".join(map(scalar, metrics))
+    panels = f"rows: [{', '.join(map(scalar, others[1:]))}], columns: [{', '.join(map(scalar, others[:1]))}], "
+    lines = [
+        "report:",
+        f"  - {{builder: measures_table, rows: {rows}, conditions: {scalar(axis)}, measures: {{{measures}}}}}",
+        f"  - {{builder: learning_curves, {panels}pair: {scalar(axis)}, metrics: [{names}]}}",
+    ]
+    if len(axes[axis]) == 2:
+        lines += ["claims:", *_claim(selection, axis, axes[axis], others, metrics[0])]
+    return "\n".join(lines) + "\n"
+
+
+def commented(text: str) -> str:
+    """Return the lines as comments, below a line that says how to use them."""
+    return "".join(f"# {line}\n" for line in [HEAD, *text.splitlines()])
+
+
+def _metrics(selection: Selection) -> list[str]:
+    """Return the metrics that most runs have, those that are named like outcomes first."""
+    counts = Counter(name for each in selection.runs for name in {n for row in each.run.history.values() for n in row})
+    return sorted(counts, key=lambda name: (_kind(name), -counts[name]))[:MOST_METRICS]
+
+
+def _kind(name: str) -> int:
+    return 0 if OUTCOME.search(name) and EVALUATED.search(name) else 1 if OUTCOME.search(name) else 2
+
+
+def _claim(selection: Selection, axis: str, values: list[Any], others: list[str], metric: str) -> list[str]:
+    first, second = values
+    seeds: dict[str, set[int]] = {}
+    for each in selection.runs:
+        seeds.setdefault(repr([label_key(value) for value in each.values.values()]), set()).add(each.seed)
+    fewest = min(map(len, seeds.values()))
+    shape = [f"    rows: [{', '.join(map(scalar, others))}]", "    columns: []"]
+    if fewest < ENOUGH_SEEDS and len(seeds) >= 2 * ENOUGH_TASKS:
+        shape = ["    rows: []", f"    columns: [{', '.join(map(scalar, others))}]", "    units: tasks"]
+    elif len({frozenset(of_one) for of_one in seeds.values()}) > 1:
+        shape.append("    units: runs  # their seeds differ, so they make no pairs")
+    return [
+        f"  - id: {re.sub(r'[^a-z0-9]+', '-', f'{axis} {second}'.lower()).strip('-')}-ends-higher",
+        f"    says: {scalar(f'Runs with {axis} = {second} end with more {metric} than runs with {axis} = {first}.')}",
+        "    check: mean_delta_positive",
+        *shape,
+        f"    pair: {scalar(axis)}",
+        f"    baseline: {scalar(first)}  # exchange the two where lower is better",
+        f"    treatment: {scalar(second)}",
+        f"    measure: {{metric: {scalar(metric)}}}",
+        f"    smallest: {_tenth(selection, metric):g}  # the smallest change that matters; here a tenth of the range",
+    ]
+
+
+def _tenth(selection: Selection, metric: str) -> float:
+    """Return a tenth of the range of a metric's last numbers, with one digit; 1 where they do not differ."""
+    ends = []
+    for each in selection.runs:
+        values = [row[metric] for _, row in sorted(each.run.history.items()) if metric in row]
+        ends += [value for value in values[-1:] if math.isfinite(value)]
+    span = (max(ends) - min(ends)) / 10 if ends else 0.0
+    return float(f"{span:.1g}") if 0 < span < math.inf else 1.0
