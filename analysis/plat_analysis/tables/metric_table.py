@@ -22,7 +22,7 @@ def build(
     *,
     rows: str | Sequence[str],
     metrics: Sequence[str],
-    columns: str = "task",
+    columns: str | Sequence[str] = "task",
     at: At = "end",
     percent: bool = True,
     digits: int | Mapping[str, int] | None = None,

@@ -28,7 +28,7 @@ def experiment_text(title: str, folder: str, selection: Selection) -> str:
     ]
     names = list(map(axis_key, selection.axes))
     axes = {name: distinct([row[name] for row in rows]) for name in names}
-    above = _following(axes, rows)
+    above = following(axes, rows)
     free = [name for name in names if name not in above]
     columns: dict[str, list[Any]] = {**{name: axes[name] for name in free}, "seed": _seeds(selection.runs)}
     missing = math.prod(map(len, columns.values())) - len(rows)
@@ -50,7 +50,7 @@ def experiment_text(title: str, folder: str, selection: Selection) -> str:
     return "\n".join(filter(None, lines)) + "\n"
 
 
-def _following(
+def following(
     axes: Mapping[str, Sequence[Any]], runs: Sequence[Mapping[str, Any]]
 ) -> dict[str, tuple[str, dict[Any, Any]]]:
     """Return axis -> the axis that it follows from, and the value for each of its values, in their order."""

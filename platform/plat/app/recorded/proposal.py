@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from typing import Any
 
-from plat.app.recorded.file_text import axis_key, distinct, scalar
+from plat.app.recorded.file_text import axis_key, distinct, following, scalar
 from plat.app.recorded.selection import Selection
 from plat.spec.expansion.matrix import label_key
 
@@ -22,30 +22,35 @@ EVALUATED = re.compile(r"val|test|eval|held", re.IGNORECASE)
 HEAD = "To ask something of these runs, edit the lines below and remove the `# ` before each."
 
 
-def proposal(selection: Selection) -> str:
-    """Return the keys `report` and `claims` as YAML; "" if no axis varies, or if no metric has numbers.
+def proposals(selection: Selection) -> list[str]:
+    """Return the keys `report` and `claims` as YAML, then `report` alone; [] if no axis varies, or without numbers.
 
-    The axis with the fewest values is compared. There is a claim only for two values.
+    The axis with the fewest values is compared, but none that follows from another. There is a claim only for two
+    values.
     """
-    axes = {axis_key(axis): distinct([each.values[axis] for each in selection.runs]) for axis in selection.axes}
-    varying = [name for name, values in axes.items() if len(values) > 1]
+    rows_of = [{axis_key(axis): each.values[axis] for axis in selection.axes} for each in selection.runs]
+    axes = {name: distinct([row[name] for row in rows_of]) for name in map(axis_key, selection.axes)}
+    above = following(axes, rows_of)
+    varying = [name for name, values in axes.items() if len(values) > 1 and name not in above]
     metrics = _metrics(selection)
     if not varying or not metrics:
-        return ""
+        return []
     axis = min(varying, key=lambda name: len(axes[name]))
-    others = [name for name in axes if name != axis]
+    others = [name for name in axes if name not in (axis, *above)]
     rows = f"[{', '.join(map(scalar, others))}]"
-    measures = ", ".join(f"{scalar(name)}: {{metric: {scalar(name)}}}" for name in metrics)
     names = ", ".join(map(scalar, metrics))
+    measures = ", ".join(f"{scalar(name)}: {{metric: {scalar(name)}}}" for name in metrics)
+    table = f"measures_table, rows: {rows}, conditions: {scalar(axis)}, measures: {{{measures}}}"
+    if len({frozenset(seeds) for seeds in _seeds(selection)}) > 1:  # without pairs, there are means alone
+        table = f"metric_table, rows: {rows}, columns: [{scalar(axis)}], metrics: [{names}], percent: false"
     panels = f"rows: [{', '.join(map(scalar, others[1:]))}], columns: [{', '.join(map(scalar, others[:1]))}], "
     lines = [
         "report:",
-        f"  - {{builder: measures_table, rows: {rows}, conditions: {scalar(axis)}, measures: {{{measures}}}}}",
+        f"  - {{builder: {table}}}",
         f"  - {{builder: learning_curves, {panels}pair: {scalar(axis)}, metrics: [{names}]}}",
     ]
-    if len(axes[axis]) == 2:
-        lines += ["claims:", *_claim(selection, axis, axes[axis], others, metrics[0])]
-    return "\n".join(lines) + "\n"
+    claim = ["claims:", *_claim(selection, axis, axes[axis], others, metrics[0])] if len(axes[axis]) == 2 else []
+    return ["\n".join([*lines, *more, ""]) for more in ([claim, []] if claim else [[]])]
 
 
 def commented(text: str) -> str:
@@ -65,14 +70,12 @@ def _kind(name: str) -> int:
 
 def _claim(selection: Selection, axis: str, values: list[Any], others: list[str], metric: str) -> list[str]:
     first, second = values
-    seeds: dict[str, set[int]] = {}
-    for each in selection.runs:
-        seeds.setdefault(repr([label_key(value) for value in each.values.values()]), set()).add(each.seed)
-    fewest = min(map(len, seeds.values()))
+    seeds = _seeds(selection)
+    fewest = min(map(len, seeds))
     shape = [f"    rows: [{', '.join(map(scalar, others))}]", "    columns: []"]
     if fewest < ENOUGH_SEEDS and len(seeds) >= 2 * ENOUGH_TASKS:
         shape = ["    rows: []", f"    columns: [{', '.join(map(scalar, others))}]", "    units: tasks"]
-    elif len({frozenset(of_one) for of_one in seeds.values()}) > 1:
+    elif len({frozenset(of_one) for of_one in seeds}) > 1:
         shape.append("    units: runs  # their seeds differ, so they make no pairs")
     return [
         f"  - id: {re.sub(r'[^a-z0-9]+', '-', f'{axis} {second}'.lower()).strip('-')}-ends-higher",
@@ -85,6 +88,14 @@ def _claim(selection: Selection, axis: str, values: list[Any], others: list[str]
         f"    measure: {{metric: {scalar(metric)}}}",
         f"    smallest: {_tenth(selection, metric):g}  # the smallest change that matters; here a tenth of the range",
     ]
+
+
+def _seeds(selection: Selection) -> list[set[int]]:
+    """Return the seeds of each combination of values."""
+    seeds: dict[str, set[int]] = {}
+    for each in selection.runs:
+        seeds.setdefault(repr([label_key(value) for value in each.values.values()]), set()).add(each.seed)
+    return list(seeds.values())
 
 
 def _tenth(selection: Selection, metric: str) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 from plat.app.checking import check_report
 from plat.app.recorded.file_text import axis_key, experiment_text
 from plat.app.recorded.metric_choice import REPEATED, Choice
-from plat.app.recorded.proposal import commented, proposal
+from plat.app.recorded.proposal import commented, proposals
 from plat.app.recorded.selection import Recorded, Selection, select
 from plat.errors import SpecError, os_errors_as
 from plat.store.disk.durable import publish_folder, scratch_name, write_file
@@ -146,17 +147,16 @@ def write(file: Path, kind: str, selection: Selection) -> None:
 
 
 def _proposed(file: Path, text: str, selection: Selection) -> str:
-    """Return the proposal for these runs; "" if plat would refuse the file with it."""
+    """Return the first proposal for these runs that plat would take; "" without one."""
     from plat.spec.expansion.experiment import load_experiment
 
-    proposed = proposal(selection)
-    try:
+    for proposed in proposals(selection):
         write_file(file, f"{text}{proposed}".encode(errors="surrogatepass"))
-        check_report(load_experiment(file))
-    except SpecError:
-        proposed = ""
+        with suppress(SpecError):
+            check_report(load_experiment(file))
+            return proposed
     write_file(file, text.encode(errors="surrogatepass"))
-    return proposed
+    return ""
 
 
 def _write_run(folder: Path, kind: str, each: Recorded) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from plat.app.checking import check_report
 from plat.app.recorded.foreign_run import ForeignRun
 from plat.app.recorded.metric_choice import Choice
-from plat.app.recorded.proposal import HEAD, commented, proposal
+from plat.app.recorded.proposal import HEAD, commented, proposals
 from plat.app.recorded.selection import select
 from plat.app.recorded.sources import write
 from plat.spec.expansion.experiment import load_experiment
@@ -34,7 +34,7 @@ def uncommented(text: str) -> str:
 
 def test_two_values_are_compared_on_the_first_outcome_of_an_evaluation():
     runs = runs_of({"width": [1, 2, 3], "filter": ["on", "off"]}, 5, {"lr": 1.0, "loss": 2.0, "val/accuracy": 3.0})
-    lines = proposal(select(runs, Choice())).splitlines()
+    lines = proposals(select(runs, Choice()))[0].splitlines()
     assert lines[1].startswith("  - {builder: measures_table, rows: [width], conditions: filter, measures: {")
     assert [line.strip() for line in lines[4:]] == [
         "- id: filter-off-ends-higher",
@@ -59,18 +59,27 @@ def test_two_values_are_compared_on_the_first_outcome_of_an_evaluation():
     ],
 )
 def test_the_shape_follows_the_runs(axes, seeds, holds, lacks):
-    text = proposal(select(runs_of(axes, seeds, {"loss": 1.0}), Choice()))
+    text = proposals(select(runs_of(axes, seeds, {"loss": 1.0}), Choice()))[0]
     assert holds in text and lacks not in text
 
 
 def test_seeds_that_differ_make_no_pairs():
     runs = runs_of({"method": ["a", "b"]}, 6, {"loss": 1.0})
     kept = [run for run in runs if (run.values["method"] == "a") == (run.values["seed"] < 3)]
-    assert "units: runs" in proposal(select(kept, Choice()))
+    text = proposals(select(kept, Choice()))[0]
+    assert "units: runs" in text and "metric_table, rows: [], columns: [method]" in text
+
+
+def test_an_axis_that_follows_from_another_is_not_compared():
+    runs = runs_of({"task": list(range(6)), "method": ["a", "b", "c"]}, 3, {"loss": 1.0})
+    for run in runs:
+        run.values["domain"] = run.values["task"] // 3
+    (text,) = proposals(select(runs, Choice()))
+    assert "rows: [task], conditions: method" in text
 
 
 def test_nothing_is_proposed_where_nothing_varies():
-    assert proposal(select(runs_of({}, 3, {"loss": 1.0}), Choice())) == ""
+    assert proposals(select(runs_of({}, 3, {"loss": 1.0}), Choice())) == []
 
 
 VALUES = st.lists(st.one_of(st.integers(-9, 9), st.text("ab: #{\"'é=", min_size=1, max_size=4)), min_size=1, max_size=3)
@@ -88,7 +97,8 @@ def test_plat_takes_every_proposal_without_its_comments(tmp_path_factory, axes, 
     write(file, "table", selection)
     text = file.read_text()
     load_experiment(file)
-    assert (HEAD in text) == any(len(values) > 1 for values in axes.values())
+    varied = [name for name, values in axes.items() if len(values) > 1]
+    assert (HEAD in text) == bool(varied)
     file.write_text(uncommented(text))
     experiment = load_experiment(file)
     check_report(experiment)
