@@ -247,6 +247,10 @@ class TextTable:
         metrics = self._learned.again(self._learned.left_out)
         try:
             for row, logged in zip(rows, metrics.of_rows(rows, keeps_empty=True), strict=True):
+                if logged.counter != (counter := metrics.counters()[0] if metrics.counters() else "line"):
+                    what = f"{counter} is blank here, and {logged.counter} would count the step of this row alone"
+                    fix = f"fill it in, leave the row out, or count all rows by another column: --step {logged.counter}"
+                    raise SpecError(what, where=f"{self._path}:{row.line}", fix=fix)
                 yield f"{self._path}:{row.line}", row.cells.get(named_by, ""), logged
         except RunError as error:
             fix = "correct it, or name another column with --step"

@@ -168,3 +168,10 @@ def test_a_header_that_comes_again_as_a_comment_is_none(plat, project):
     """As numpy writes it into a file that grows."""
     found, _, err = imported(plat, "# lr,step,a\n1,1,0.5\n# lr,step,a\n1,2,0.7\n2,1,0.6\n", "--axes", "lr")
     assert found == {(1, 0): {"a": [(1, 0.5), (2, 0.7)]}, (2, 0): {"a": [(1, 0.6)]}}, err
+
+
+def test_steps_of_two_columns_are_not_mixed(plat, project):
+    text = "step,epoch,lr,loss\n1,1,1,5\n,2,1,4\n"
+    assert "a.csv:3" in imported(plat, text, "--axes", "lr")[2]
+    found, _, err = imported(plat, text, "--axes", "lr", "--step", "epoch", "--metrics", "loss")
+    assert found == {(1, 0): {"loss": [(1, 5.0), (2, 4.0)]}}, err
