@@ -14,6 +14,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tools.documents.described_runs import described
+
 FILES, SUMMARIES = Path("experiments/published"), Path("results/published")
 
 
@@ -25,16 +27,21 @@ def main() -> None:
     for file in sorted(FILES.glob("*.yaml")):
         report = home / "reports" / file.stem
         if (report / "claims.json").is_file():
-            (SUMMARIES / f"{file.stem}.json").write_text(text_of(report), encoding="utf-8")
+            more = described(str(file), str(home)) if file.stem == "ragen2_runs" else {}
+            (SUMMARIES / f"{file.stem}.json").write_text(text_of(report, more), encoding="utf-8")
             print(f"{SUMMARIES / file.stem}.json written")
 
 
-def text_of(report: Path) -> str:
-    """Return the summary of a report: its verdicts, and its numbers with their intervals; no run's values."""
+def text_of(report: Path, more: dict[str, float]) -> str:
+    """Return the summary of a report: its verdicts, and its numbers with their intervals; no run's values.
+
+    more  further numbers, without intervals, called `described/NAME`
+    """
     claims = json.loads((report / "claims.json").read_text(encoding="utf-8"))["claims"]
     table = json.loads((report / "estimates.json").read_text(encoding="utf-8"))
     rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
     numbers = {row["name"].partition("/")[2]: _ends(row) for row in rows if row["value"] is not None}
+    numbers |= {f"described/{name}": [value] for name, value in more.items()}
     kept = ("id", "says", "verdict", "reason", "detail")
     summary = {"verdicts": [{key: claim[key] for key in kept} for claim in claims], "numbers": numbers}
     return json.dumps(summary, indent=1, ensure_ascii=False) + "\n"

@@ -8,6 +8,7 @@ report.failures                               # parts that failed, and where the
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -37,6 +38,7 @@ from plat_analysis.report.report import Provenance, Report
 # Lay out a report by axes: those of a file without `report:`, and those that the command line added.
 
 MOST_CURVES = 6  # of metrics that no claim is about
+MOST_PANELS = 100  # of curves that the file does not ask for; a thousand take matplotlib half an hour
 MOST_PRINTED = 2  # on the terminal, of runs without claims and headline metric
 # Learning rates, times, counters, speed: what loggers add by themselves.
 HOUSEKEEPING = re.compile(
@@ -68,12 +70,26 @@ def entries_of(results: Results) -> list[dict[str, Any]]:
             *(_table(results, group, **cells) for group in groups),
             *({**one, "only": "page"} for one in effects),
         ]
-    curves = {"builder": "learning_curves", **by_axes(experiment, ("rows", "columns", "pair", "baseline"), {})}
-    entries = [*effects, {**curves, "metrics": metrics}]
+    curves = {"builder": "learning_curves", **_panels(experiment)}
+    drawn = [(metrics, {}), *([(others[:MOST_CURVES], {"only": "folded"})] if others else [])]
+    entries = [{**curves, "metrics": some, **where} for some, where in drawn if _count(experiment) <= MOST_PANELS]
     if others:
-        entries.append({**_table(results, others, rows=varied, columns=()), "title": "Other metrics", "only": "folded"})
-        entries.append({**curves, "metrics": others[:MOST_CURVES], "only": "folded"})
-    return entries
+        table = {**_table(results, others, rows=varied, columns=()), "title": "Other metrics", "only": "folded"}
+        entries.insert(1, table)
+    return [*effects, *entries]
+
+
+def _panels(experiment: Experiment) -> dict[str, Any]:
+    """Return the arguments that lay out the curves of a file without `report:`."""
+    return by_axes(experiment, ("rows", "columns", "pair", "baseline"), {})
+
+
+def _count(experiment: Experiment) -> int:
+    """Return how many panels these are."""
+    given = _panels(experiment)
+    names = [given.get("rows", ()), given.get("columns", ())]
+    axes = [axis for name in names for axis in ([name] if isinstance(name, str) else name)]
+    return math.prod(len(experiment.axes[axis]) for axis in axes)
 
 
 def _table(results: Results, metrics: Sequence[str], **cells: Any) -> dict[str, Any]:
@@ -164,6 +180,10 @@ def build_report(frames: Frames, experiment: Experiment, provenance: Provenance 
     origins: list[str] = []
     notes: list[str] = []
     entries = entries_of(results)
+    if not experiment.report and (count := _count(experiment)) > MOST_PANELS:
+        notes.append(
+            f"Curves are not drawn: they would have {count:,} panels. `report:` can ask for those of some axes."
+        )
     for index, entry in enumerate(entries):
         at = index - (len(entries) - len(experiment.report))  # entries that the file does not have come first
         where = place(experiment, "report", at) if at >= 0 else str(experiment.path)

@@ -7,10 +7,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from plat.spec.expansion.experiment import load_experiment
+from plat.spec.expansion.experiment import Experiment, load_experiment
 from plat.store.mlflow.frames import Frames
 from plat_analysis.data.results import Results
-from plat_analysis.report.build import entries_of
+from plat_analysis.report.build import build_report, entries_of
+from plat_analysis.report.report import Provenance
 
 FILE = """
 title: x
@@ -24,6 +25,10 @@ claims:
 
 def results(tmp_path: Path, text: str = FILE, **last: float | list[float]) -> Results:
     """Results of runs that end with these values of their metrics."""
+    return Results(*frames_of(tmp_path, text, **last))
+
+
+def frames_of(tmp_path: Path, text: str, **last: float | list[float]) -> tuple[Frames, Experiment]:
     (tmp_path / "x.yaml").write_text(text)
     experiment = load_experiment(tmp_path / "x.yaml")
     rows = []
@@ -34,7 +39,7 @@ def results(tmp_path: Path, text: str = FILE, **last: float | list[float]) -> Re
     columns = ["run_id", "key", "step", "value"]
     metrics = pd.DataFrame(rows, columns=columns).sort_values(columns[:3]).reset_index(drop=True)
     tables = pd.DataFrame([], columns=["run_id", "name", "step", "data"])
-    return Results(Frames(pd.DataFrame(runs), metrics, tables), experiment)
+    return Frames(pd.DataFrame(runs), metrics, tables), experiment
 
 
 def test_metrics_of_claims_are_printed_and_others_folded_with_housekeeping_last(tmp_path):
@@ -63,6 +68,18 @@ def test_two_axes_are_a_grid_of_each_metric_and_the_effects_are_for_the_page(tmp
         "The effect of wd on z/value_loss, zz_return",
     ]
     assert [entry.get("only") for entry in rest] == ["page", "page", None]
+
+
+def test_more_than_a_hundred_panels_are_not_drawn_and_said(tmp_path):
+    text = (
+        FILE.partition("claims")[0].replace("{lr} ", "{lr} {wd} ").replace("seed: [0, 1]", "wd: range(100), seed: [0]")
+    )
+    made = entries_of(results(tmp_path, text, m=1.0, a=1.0, b=1.0))
+    assert [entry["builder"] for entry in made].count("learning_curves") == 2
+    frames, experiment = frames_of(tmp_path, text.replace("range(100)", "range(101)"), m=1.0, a=1.0, b=1.0)
+    assert "learning_curves" not in [entry["builder"] for entry in entries_of(Results(frames, experiment))]
+    report = build_report(frames, experiment, Provenance())
+    assert report.provenance and "they would have 101 panels" in report.provenance.notes[-1]
 
 
 @pytest.mark.parametrize(
