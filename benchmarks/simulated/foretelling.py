@@ -8,7 +8,12 @@
 - `collapse`: half of the settings collapse in the outcome, and half of them in the measure;
 - `uneven`: also unrelated, but some settings vary five times as much as others in all three (somewhat above .025);
 - `families`: three families of 6 settings differ in measure and outcome, independently, and are named;
-- `planted`: the measure contains part of the setting's own level.
+- `planted`: the measure contains part of the setting's own level;
+- `two known`, `four known`: outcome and measure both follow two or four known measures, and settings have levels of
+  their own in each, in three named families;
+- `planted in two`: the same with two, and part of the setting's own level in the measure;
+- `hidden`: one known measure, whose level moves outcome and measure, is itself measured with noise. The measure then
+  does add to the prediction, so nothing is promised: what is known counts as it is measured.
 
 `foretells_gain`: 24 starts of one to three settings each, 10 runs; settings of one start share the signal.
 
@@ -37,17 +42,22 @@ from plat_ragen2.precheck_estimates import Setting, starts
 
 SETTINGS, BUILDS, SEEDS, STARTS, RUNS = 18, 2, 5, 24, 10
 LEVEL = 0.025
-KINDS = ("unrelated", "copy", "builds", "collapse", "uneven", "planted", "families")
+SEVERAL = {"two known": 2, "four known": 4, "planted in two": 2}  # how many measures are known
+FIRST = ("unrelated", "copy", "builds", "collapse", "uneven", "planted", "families")
+KINDS = (*FIRST, *SEVERAL, "hidden")
 GAINS = ("no gain", "few runs", "gain", "tasks 1", "tasks 2", "all alike", "gain in tasks")
 TASKS = {"tasks 1": 1.0, "tasks 2": 2.0, "all alike": 2.0, "gain in tasks": 2.0}  # spread of tasks
-FOUND = ("planted", "gain", "gain in tasks")
-REMARKS = dict.fromkeys(FOUND, "   planted") | {"all alike": "   nothing promised"}
+FOUND = ("planted", "planted in two", "gain", "gain in tasks")
+REMARKS = dict.fromkeys(FOUND, "   planted") | dict.fromkeys(("all alike", "hidden"), "   nothing promised")
+NAMED = ("families", *SEVERAL)
 FAMILIES = np.repeat(np.arange(3), SETTINGS // 3)
 Runs = NDArray[np.float64]  # [setting, build, seed]
 
 
 def draw(random: np.random.Generator, kind: str) -> tuple[Runs, Runs, Runs]:
-    """Return the measure, the known measure and the outcome of every run."""
+    """Return the measure, the known measure (or several, in front) and the outcome of every run."""
+    if kind in SEVERAL:
+        return draw_several(random, SEVERAL[kind], planted=kind in FOUND)
     noise = random.standard_normal((3, SETTINGS, BUILDS, SEEDS))
     levels = random.standard_normal((3, SETTINGS, 1, 1))
     if kind == "uneven":
@@ -69,6 +79,19 @@ def draw(random: np.random.Generator, kind: str) -> tuple[Runs, Runs, Runs]:
         measure, outcome = measure + apart[0], outcome + apart[1]
     elif kind == "planted":
         measure = levels[2] + 0.5 * noise[1]
+    elif kind == "hidden":
+        known, measure, outcome = (levels[0] + noise[each] for each in range(3))
+    return measure, known, outcome
+
+
+def draw_several(random: np.random.Generator, count: int, planted: bool) -> tuple[Runs, Runs, Runs]:
+    """Return the measure, `count` known measures [known, setting, build, seed] and the outcome, which follow these."""
+    noise = random.standard_normal((count + 2, SETTINGS, BUILDS, SEEDS))
+    levels = random.standard_normal((count + 2, SETTINGS, 1, 1))
+    apart = 2 * random.standard_normal((2, 3))[:, FAMILIES][..., None, None]
+    known = levels[2:] + 0.5 * noise[2:]
+    measure = known.sum(axis=0) + apart[0] + (levels[1] if planted else levels[0]) + 0.5 * noise[0]
+    outcome = known.sum(axis=0) + apart[1] + levels[1] + noise[1]
     return measure, known, outcome
 
 
@@ -95,12 +118,12 @@ def p_value(random: np.random.Generator, kind: str) -> float:
     if kind in GAINS:
         values, families = starts(settings(random, kind))
         return between(*values, families=None if kind == "all alike" else families).above
-    return leads.foretell(*draw(random, kind), families=FAMILIES if kind == "families" else None).p
+    return leads.foretell(*draw(random, kind), families=FAMILIES if kind in NAMED else None).p
 
 
 def share(kind: str, claims: int) -> float:
     """Return the share of claims that are shown."""
-    random = np.random.default_rng([14, (*KINDS, *GAINS).index(kind)])
+    random = np.random.default_rng([14, (*FIRST, *GAINS, *KINDS[len(FIRST) :]).index(kind)])
     return float(np.mean([p_value(random, kind) <= LEVEL for _ in range(claims)]))
 
 

@@ -32,8 +32,8 @@ def planted(make_experiment, make_frames, holes=()):
     return frames, experiment
 
 
-def judge(planted, metric, at=8):
-    return foretells(*planted, conditions="filter", metrics={"proxy": metric}, at=at)
+def judge(planted, metric, at=8, **options):
+    return foretells(*planted, conditions="filter", metrics={"proxy": metric}, at=at, **options)
 
 
 def test_a_lead_is_found_and_an_echo_is_not(make_experiment, make_frames):
@@ -41,6 +41,19 @@ def test_a_lead_is_found_and_an_echo_is_not(make_experiment, make_frames):
     lead = judge(frames, LEAD)
     assert lead.status == "shown" and "proxy at 8 raises the explained share from −0.06 to 0.96" in lead.detail
     assert judge(frames, ECHO).status == "open"
+
+
+def test_what_another_known_metric_says_is_no_lead(make_experiment, make_frames):
+    frames = planted(make_experiment, make_frames)
+    copy = frames[0].metrics[frames[0].metrics.key == LEAD].assign(key="val/format_valid")
+    frames[0].metrics = pd.concat([frames[0].metrics, copy])
+    known = ["success", "val/format_valid"]
+    assert judge(frames, LEAD, known=known).status == "open"
+    assert judge(frames, LEAD, known=["success", ECHO]).status == "shown"
+    assert judge(frames, LEAD, known=["success", "val/turns"]).status == "not_enough_data"
+    (figure,) = build(*frames, conditions="filter", metrics={"lead": LEAD}, known=known, steps=[8])
+    assert "Validation success" not in figure.caption and "success and val/format_valid at that" in figure.caption
+    assert images(figure)["svg"]
 
 
 def test_holes_and_steps_without_measurements_are_not_enough_data(make_experiment, make_frames):
@@ -68,6 +81,11 @@ def test_what_is_no_question_is_refused(make_experiment, make_frames):
     for metrics, at, what in (({}, 8, "none is named"), ({"a": LEAD}, -1, "not a training iteration")):
         with pytest.raises(SpecError, match=what):
             before(results, conditions="filter", metrics=metrics, at=at)
+    for known in ([], ["success", "success"], ["success", LEAD]):
+        with pytest.raises(SpecError, match="must be different metrics"):
+            before(results, conditions="filter", metrics={"a": LEAD}, known=known, at=8)
+    with pytest.raises(SpecError, match="4 metrics need 9 settings, there are 8"):
+        before(results, conditions="filter", metrics={"a": LEAD}, known=["success", *"xyz"], at=8)
     few = make_experiment(rows=["PPO"], tasks=["sokoban"], filters=SETTINGS[:5])
     with pytest.raises(SpecError, match="6 settings"):
         before(Results.planned(few), conditions="filter", metrics={"a": LEAD}, at=8)

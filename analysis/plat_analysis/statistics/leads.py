@@ -1,7 +1,7 @@
-"""Test if an early measure predicts an outcome beyond what another early measure predicts, on settings left out.
+"""Test if an early measure predicts an outcome beyond what other early measures predict, on settings left out.
 
-Values are arrays [setting, build, seed]. The outcome is predicted by least squares from the known measure and the
-build, with and without the other measure; each setting is predicted from the runs of all other settings.
+Values are arrays [setting, build, seed]. The outcome is predicted by least squares from the known measures and the
+build, with and without the new measure; each setting is predicted from the runs of all other settings.
 """
 
 from __future__ import annotations
@@ -46,25 +46,30 @@ def foretell(
     seed: int = 0,
     families: Families | None = None,
 ) -> Foretold:
-    """Return what a measure adds to a known one in predicting an outcome.
+    """Return what a measure adds to one or several known ones in predicting an outcome.
 
-    measure, known, outcome  [setting, build, seed], without NaN
-    families                 the family of each setting, within which settings are permuted (default: all are of one)
+    measure, outcome  [setting, build, seed], without NaN
+    known             the same, or several as [known, setting, build, seed]
+    families          the family of each setting, within which settings are permuted (default: all are of one)
     The p-value is the larger of two, both with settings as units:
-    - permutation of the measure's residual beside the known one and the build, all runs of a setting together (Freedman
-      and Lane 1983); it assumes that settings vary alike
+    - permutation of the measure's residual beside the known ones and the build, all runs of a setting together
+      (Freedman and Lane 1983); it assumes that settings vary alike
     - sign flips of each setting's sum of products of both residuals (Cameron, Gelbach and Miller 2008, null imposed);
       settings may vary differently, but fewer than seven never show anything
-    A constant outcome gives shares of 0 and p 1. Raises ValueError for fewer than six settings, unequal shapes, or NaN.
+    Known measures count as they are measured: one that is noisy leaves to others what it misses.
+    A constant outcome gives shares of 0 and p 1. Raises ValueError for fewer than `least_settings`, unequal shapes, or
+    NaN.
     """
     x, given, y = (np.asarray(values, np.float64) for values in (measure, known, outcome))
-    if x.ndim != 3 or not x.shape == given.shape == y.shape or len(x) < MIN_SETTINGS:
-        raise ValueError(f"three arrays [at least {MIN_SETTINGS} settings, builds, seeds] are needed, got {x.shape}")
-    if np.isnan([x, given, y]).any():
+    given = given[None] if given.ndim == 3 else given
+    least = least_settings(len(given))
+    if x.ndim != 3 or not x.shape == given.shape[1:] == y.shape or len(x) < least:
+        raise ValueError(f"three arrays [at least {least} settings, builds, seeds] are needed, got {x.shape}")
+    if np.isnan([x, *given, y]).any():
         raise ValueError("a run is missing")
     builds = np.broadcast_to(np.eye(x.shape[1])[None, :, None, :], (*x.shape, x.shape[1]))
     means = float(_errors(builds, y))
-    base = np.concatenate([builds, given[..., None]], axis=-1)
+    base = np.concatenate([builds, np.moveaxis(given, 0, -1)], axis=-1)
     without = float(_errors(base, y))
     rest = _rest(x, base)
     places = orders(len(x), seed) if families is None else orders_within(families, seed)
@@ -80,6 +85,11 @@ def foretell(
     products = (rest * _rest(y, base)).sum(axis=(1, 2))  # a number a setting, symmetric about zero under the null
     flips_p = min(1.0, 2 * sign_flip_p((products if products.sum() >= 0 else -products).tolist()))
     return Foretold(1 - without / means, 1 - (without - float(added[0])) / means, max(p, flips_p))
+
+
+def least_settings(known: int) -> int:
+    """Return the fewest settings that `foretell` takes: six for one known measure, and one for each further one."""
+    return MIN_SETTINGS + known - 1
 
 
 def _rest(x: Array, base: Array) -> Array:

@@ -52,7 +52,7 @@ class Options(Foretelling):
 def build(results: Results, asked: Options, *, name: str = "foretelling") -> list[Figure]:
     """The share of the outcome that is predicted with the known metric alone, and with each of the others beside it."""
     of_rows = asked.settings(results)
-    metrics, steps, known = asked.metrics, asked.steps, asked.known
+    metrics, steps, known = asked.metrics, asked.steps, " and ".join(map(label, asked.all_known))
     found = {
         (row, shown, step): asked.foretold(settings, metric, step)
         for row, settings in of_rows.items()
@@ -81,7 +81,7 @@ def build(results: Results, asked: Options, *, name: str = "foretelling") -> lis
             labels, ends = {"row": row, "metric": shown, "step": step}, {"low": None, "high": None}
             figure.estimates += [
                 {**labels, "quantity": "share", "value": one.with_it, **ends, "p": one.p},
-                {**labels, "quantity": f"share of {known} alone", "value": one.without, **ends},
+                {**labels, "quantity": f"share of {' and '.join(asked.all_known)} alone", "value": one.without, **ends},
             ]
             line |= {"with_it": one.with_it, "without": one.without, "p": one.p, "star": int(stars[key])}
             figure.titles[f"point-{index}"] = (
@@ -105,7 +105,7 @@ def _draw(
     axes = figure.subplots(1, len(rows), sharey=True, squeeze=False)[0]
     figure.subplots_adjust(left=0.7 / figure.get_figwidth(), right=0.985, top=0.82, bottom=0.15, wspace=0.06)
     entries = [
-        (f"{label(known)} alone", style.BASELINE),
+        (shortened(f"{known} alone", 40), style.BASELINE),
         *((shortened(n, 26), colours.get(n, style.INK)) for n in names),
     ]
     style.key_line(figure, entries, 0.95)

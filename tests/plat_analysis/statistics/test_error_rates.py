@@ -248,8 +248,9 @@ def test_nothing_is_foretold_where_nothing_is_planted(simulated, monkeypatch):
     part = simulated["foretelling"]
     monkeypatch.setattr(leads, "ORDERS", 200)
     monkeypatch.setattr(correlation, "RESAMPLED", 10)  # intervals are not asked for
-    for kind in ("unrelated", "copy", "builds", "collapse", "families"):
+    for kind in ("unrelated", "copy", "builds", "collapse", "families", "two known", "four known"):
         assert part.share(kind, 100) <= most(0.025, 100), kind
+    assert part.share("planted in two", 40) > 0.2 and part.share("hidden", 20) > 0.5  # noise in what is known
     assert part.share("uneven", 100) <= most(0.05, 100)  # by permutation alone it is .14
     assert part.share("planted", 20) > 0.8
     for kind in ("no gain", "few runs", "tasks 1", "tasks 2"):

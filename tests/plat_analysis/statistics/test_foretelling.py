@@ -32,6 +32,36 @@ def test_shares_are_those_of_separate_fits():
     assert found.with_it == pytest.approx(1 - slow_errors(np.concatenate([base, x[..., None]], -1), y) / mean)
 
 
+def test_shares_beside_several_known_measures_are_those_of_separate_fits():
+    random = np.random.default_rng(2)
+    x, one, two, y = random.standard_normal((4, *SHAPE))
+    y = y + x + one - two
+    found = foretell(x, np.stack([one, two]), y)
+    builds = np.broadcast_to(np.eye(2)[None, :, None, :], (*SHAPE, 2))
+    mean = slow_errors(builds, y)
+    base = np.concatenate([builds, one[..., None], two[..., None]], axis=-1)
+    assert found.without == pytest.approx(1 - slow_errors(base, y) / mean)
+    assert found.with_it == pytest.approx(1 - slow_errors(np.concatenate([base, x[..., None]], -1), y) / mean)
+    assert foretell(x, one[None], y) == foretell(x, one, y)
+
+
+def test_what_two_known_measures_say_together_adds_nothing():
+    random = np.random.default_rng(3)
+    levels, noise = random.standard_normal((3, 12, 1, 1)), random.standard_normal((4, 12, 2, 5))
+    success, valid = levels[0] + 0.5 * noise[0], levels[1] + 0.5 * noise[1]
+    outcome, both = success + valid + levels[2] + noise[2], success + valid + 0.2 * noise[3]
+    assert foretell(both, success, outcome).p < 0.025  # beside success alone it speaks of validity
+    assert foretell(both, np.stack([success, valid]), outcome).p > 0.05
+
+
+def test_each_further_known_measure_needs_a_setting():
+    random = np.random.default_rng(4)
+    x, one, two, y = random.standard_normal((4, 6, 2, 4))
+    foretell(x, one, y)
+    with pytest.raises(ValueError, match="at least 7 settings"):
+        foretell(x, np.stack([one, two]), y)
+
+
 def test_a_lead_is_found_and_what_is_known_already_is_none():
     random = np.random.default_rng(1)
     strength, noise = random.standard_normal((10, 1, 1)), random.standard_normal((4, *SHAPE))
