@@ -13,6 +13,7 @@ from plat_analysis.artifact import Figure, number, provenance, record
 from plat_analysis.builder_options import takes
 from plat_analysis.contrasts.cell import Contrast, Estimates, Term
 from plat_analysis.contrasts.foretelling import check_steps
+from plat_analysis.data.chance import beside
 from plat_analysis.data.labels import label
 from plat_analysis.data.published import printed_table
 from plat_analysis.data.results import Results
@@ -76,7 +77,12 @@ def build(
         name=name,
         title=results.heading,
         draw=partial(_draw, cells, facets.conditions, " · ".join(facets.layout.conditions)),
-        caption=f"Mean {label(metric)} over runs{', %' if percent else ''}; downwards: training iteration.",
+        caption=" ".join(
+            [
+                f"Mean {label(metric)} over runs{', %' if percent else ''}; downwards: training iteration.",
+                *beside(results, results.runs, [metric]),
+            ]
+        ),
     )
     for index, ((panel, step, condition), value) in enumerate(cells.items()):
         estimate = found.get((panel, step, condition), Estimate(value))

@@ -10,6 +10,7 @@ from plat.errors import SpecError
 from plat.words.metric_names import SUCCESS
 from plat_analysis.artifact import Figure
 from plat_analysis.builder_options import takes
+from plat_analysis.data.chance import beside, chance_of
 from plat_analysis.data.labels import axis_label, label, value_label
 from plat_analysis.data.results import Results, spell
 from plat_analysis.facets import AxisNames, Facets, Layout, Place, rows_or
@@ -53,7 +54,13 @@ def _figure(results: Results, facets: Facets, metric: str, baseline: str, name: 
         name=f"{name}_{metric.rsplit('/', 1)[-1]}",
         title=f"{label(results.metric(metric))} over training",
         draw=partial(_draw, by_line, results, metric, baseline, facets.layout),
-        caption=" ".join([caption(metric, by_line.values(), bands), *results.unlogged([metric])]),
+        caption=" ".join(
+            [
+                caption([metric], by_line.values(), bands),
+                *beside(results, results.runs, [metric]),
+                *results.unlogged([metric]),
+            ]
+        ),
     )
     for index, ((row, column, line), curves_of_line) in enumerate(by_line.items()):
         figure.points += curves.points(curves_of_line, row=row, column=column, line=line, metric=results.metric(metric))
@@ -66,7 +73,7 @@ def _figure(results: Results, facets: Facets, metric: str, baseline: str, name: 
     return figure
 
 
-def caption(metric: str, shown: Collection[ConditionCurves], bands: bool) -> str:
+def caption(metrics: Collection[str], shown: Collection[ConditionCurves], bands: bool) -> str:
     """Return what bold and thin lines, bands (where they are drawn) and marks mean in a figure of these curves."""
     several = any(len(lines.lines) > 1 for lines in shown)
     text = "Bold: mean over seeds while every seed runs; thin: single seeds. " if several else "One seed. "
@@ -77,7 +84,7 @@ def caption(metric: str, shown: Collection[ConditionCurves], bands: bool) -> str
     kinds += ["over the validation instances where one seed counts"] if 1 in counts else []
     if kinds and bands:
         text += f"Band: 95 % interval {', '.join(kinds)}. "
-    if metric.endswith("retrieval_acc"):
+    if any(map(chance_of, metrics)):
         text += "Dotted: chance. "
     fallen = sum(len(lines.falls) for lines in shown)
     if fallen:
@@ -111,10 +118,7 @@ def _draw(by_line: Panels, results: Results, metric: str, baseline: str, layout:
             x, side = (0.02, "left") if line == baseline else (0.98, "right")
             colour = looks[line].colour
             axis.text(x, 0.04, note, transform=axis.transAxes, ha=side, fontsize=6, color=colour, style="italic")
-        if metric.endswith("retrieval_acc"):
-            for run in condition.runs[:1]:
-                steps, chance = results.curve(run.id, metric.replace("retrieval_acc", "retrieval_chance"))
-                axis.plot(steps, chance, ":", color=style.QUIET, linewidth=0.9, zorder=1)
+        _draw_chance(axis, results, condition, metric)
     largest = max((float(values.max()) for lines in by_line.values() for _, values in lines.lines), default=1.0)
     top = next((top for top in (0.25, 0.5, 0.75) if largest <= 0.95 * top), 1.0)  # the next quarter above all values
     for c, column in enumerate(columns):
@@ -134,6 +138,13 @@ def _draw(by_line: Panels, results: Results, metric: str, baseline: str, layout:
         rotation=90, ha="center", va="center", color=style.QUIET,
     )  # fmt: skip
     return figure
+
+
+def _draw_chance(axis: style.Axes, results: Results, drawn: ConditionCurves, metric: str) -> None:
+    """Draw the chance level of a retrieval accuracy, that of the first run, as a dotted line."""
+    chance = chance_of(metric)
+    for run in drawn.runs[:1] if chance else ():
+        axis.plot(*results.curve(run.id, str(chance)), ":", color=style.QUIET, linewidth=0.9, zorder=1)
 
 
 def _named(axes: tuple[str, ...], name: str) -> str:
@@ -196,10 +207,11 @@ def build_panels(
     figure = Figure(
         name=name,
         title=title or results.heading,
-        draw=partial(_draw_panels, panels, facets, list(metrics), spell(baseline)),
+        draw=partial(_draw_panels, panels, facets, results, metrics, spell(baseline)),
         caption=" ".join(
             [
-                caption("", panels.values(), len(facets.conditions) <= MOST_IN_A_PANEL),
+                caption(metrics.values(), panels.values(), len(facets.conditions) <= MOST_IN_A_PANEL),
+                *beside(results, results.runs, metrics.values()),
                 *results.unlogged(metrics.values()),
             ]
         ),
@@ -215,8 +227,10 @@ def build_panels(
     return [figure]
 
 
-def _draw_panels(panels: MetricPanels, facets: Facets, shown: list[str], baseline: str) -> style.Canvas:
-    rows, conditions = facets.rows, facets.conditions
+def _draw_panels(
+    panels: MetricPanels, facets: Facets, results: Results, metrics: Mapping[str, str], baseline: str
+) -> style.Canvas:
+    rows, conditions, shown = facets.rows, facets.conditions, list(metrics)
     looks = style.looks(conditions, baseline)
     height = 1.0 + 1.45 * len(rows)
     figure = style.canvas(max(4.2, 0.5 + 2.25 * len(shown)), height)
@@ -230,6 +244,7 @@ def _draw_panels(panels: MetricPanels, facets: Facets, shown: list[str], baselin
     for index, ((row, metric, condition), lines) in enumerate(panels.items()):
         axis = axes[rows.index(row)][shown.index(metric)]
         curves.draw(axis, lines, looks[condition], f"line-{index}", None, band=len(conditions) <= MOST_IN_A_PANEL)
+        _draw_chance(axis, results, lines, metrics[metric])
     for r, row in enumerate(rows):
         for c, metric in enumerate(shown):
             axis = axes[r][c]

@@ -28,6 +28,7 @@ from plat_analysis.artifact import (
 from plat_analysis.builder_options import takes
 from plat_analysis.contrasts.cell import Cell as ComparedCell
 from plat_analysis.contrasts.cell import Contrast, Estimates, Term, change
+from plat_analysis.data.chance import chance_of, valid_of
 from plat_analysis.data.labels import label, model_that_ran
 from plat_analysis.data.published import PrintedTable, printed_table
 from plat_analysis.data.results import Results, spell
@@ -40,6 +41,7 @@ from plat_analysis.statistics.significance import starred
 from plat_analysis.tables.peak_notes import star_rule
 
 Key = tuple[str, str, str]  # row, condition, name of the measure
+LEVELS = {"metric", "percent", "digits", "at", "mean_of_last", "median_of_last", "mean"}  # options of a level
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +95,9 @@ def build(
     facets, partners = asked.laid_out(results)
     quantities = {measure: quantity(given, measure, results) for measure, given in measures.items()}
     shown = _Shown.of(Estimates(facets, builds=builds), quantities, partners)
-    return [_table(shown, printed_table(results.experiment, paper), title, name)]
+    table = _table(shown, printed_table(results.experiment, paper), title, name)
+    table.notes += [Note(text) for text in _beside(shown, measures)]
+    return [table]
 
 
 @dataclass(frozen=True)
@@ -180,6 +184,35 @@ def _table(shown: _Shown, printed: PrintedTable, title: str, name: str) -> Table
         if estimate.value is not None:
             table.values["/".join([name, *filter(None, key), "change"])] = estimate.value
     return table
+
+
+def _beside(shown: _Shown, measures: Mapping[str, Any]) -> list[str]:
+    """Return a sentence for each retrieval accuracy: its chance level, and its valid reasonings where they are logged.
+
+    They are measured as the accuracy is, and are means over the runs of each line. Nothing is said where an accuracy is
+    compared with another metric, or is no level but, for example, a slope.
+    """
+    facets, logged, sentences = shown.estimates.facets, set(shown.estimates.results.logged()), []
+    for measure, given in measures.items():
+        way = dict(given) if isinstance(given, Mapping) else {"metric": given}
+        metric = str(way.get("metric"))
+        for words, other, digits in (("chance", chance_of(metric), 3), ("valid reasonings", valid_of(metric), 1)):
+            if other not in logged or not set(way) <= LEVELS:
+                continue
+            percent = words == "chance" and way.get("percent", False)  # in the unit of the accuracy
+            term = quantity({**way, "metric": other, "percent": percent, "digits": digits})
+            found = {
+                " ".join(filter(None, [facets.row_label(row), facets.condition_label(condition)])): estimate.value
+                for row in shown.estimates.rows
+                for condition in facets.conditions
+                if (estimate := shown.estimates.cells[row, ""].estimate(Contrast(Term(condition, term)))).value
+                is not None
+            }
+            texts = {line: number(value, 1 if percent else digits) + " %" * percent for line, value in found.items()}
+            same = len(set(texts.values())) == 1
+            listed = ", ".join(dict.fromkeys(texts.values()) if same else (f"{k} {v}" for k, v in texts.items()))
+            sentences += [f"{measure}, {words}: {listed}."] if texts else []
+    return sentences
 
 
 def _same_runs(shown: _Shown) -> list[str]:

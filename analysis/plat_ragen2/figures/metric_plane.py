@@ -20,6 +20,7 @@ from plat.words.metric_names import SUCCESS
 from plat_analysis.artifact import Figure, interval, number, provenance, record
 from plat_analysis.builder_options import takes
 from plat_analysis.contrasts.cell import Contrast, Estimates, Term
+from plat_analysis.data.chance import beside
 from plat_analysis.data.labels import label
 from plat_analysis.data.results import Curve, Results, RunView, spell
 from plat_analysis.facets import AxisNames, Facets, Layout, axes
@@ -93,7 +94,12 @@ def build_arrows(
         name=name,
         title=results.heading,
         draw=partial(_draw_arrows, arrows, facets, list(metrics), family),
-        caption=f"From the base model (square) to the {end} (dot): means over runs.",
+        caption=" ".join(
+            [
+                f"From the base model (square) to the {end} (dot): means over runs.",
+                *beside(results, results.runs, metrics.values()),
+            ]
+        ),
     )
     for index, ((row, shown, condition), arrow) in enumerate(arrows.items()):
         for axis, pair in (("x", arrow.x), ("y", arrow.y)):
@@ -213,8 +219,9 @@ def build_quadrants(
         draw=partial(_draw_quadrants, panels, (label(x), label(y)), (x_bound, y_bound)),
         caption=(
             f"{every}. Its area shows {label(size)}; a darker bubble has a larger success. Share of measurements at "
-            f"the lower right (mean and 95 % interval over runs): {found or 'nothing is measured'}."
-        ),
+            f"the lower right (mean and 95 % interval over runs): {found or 'nothing is measured'}. "
+            + " ".join(beside(results, results.runs, (x, y, size)))
+        ).strip(),
         values={f"share/{row or 'all'}": share.value for row, share in shares.items() if share.value is not None},
     )
     figure.estimates = [record(share, row=row, quantity="share") for row, share in shares.items()]

@@ -12,6 +12,8 @@ from functools import partial
 from math import log
 from typing import Any, Literal
 
+import numpy as np
+
 from plat_analysis.artifact import (
     Cell,
     Column,
@@ -21,6 +23,7 @@ from plat_analysis.artifact import (
     Table,
     estimate_cell,
     interval,
+    number,
     provenance,
     record,
     short_interval,
@@ -29,11 +32,13 @@ from plat_analysis.builder_options import takes
 from plat_analysis.contrasts.cell import Cell as ComparedCell
 from plat_analysis.contrasts.cell import Contrast
 from plat_analysis.contrasts.comparison import Compared
+from plat_analysis.data.chance import beside, chance_of, valid_of
 from plat_analysis.data.labels import label
-from plat_analysis.data.results import Results
+from plat_analysis.data.results import Curve, Results
 from plat_analysis.facets import Facets, Layout, Runs, two_conditions
 from plat_analysis.figures import condition_curves as curves
 from plat_analysis.figures.condition_curves import ConditionCurves, condition_curves
+from plat_analysis.quantities.quantity import Measurement
 from plat_analysis.statistics.intervals import Estimate
 from plat_analysis.statistics.replicates import Builds
 from plat_analysis.statistics.significance import starred
@@ -42,7 +47,16 @@ from plat_ragen2.regimes.collapse_figure import draw
 from plat_ragen2.regimes.probe_tables import PROBED, entropy_curve
 from plat_ragen2.regimes.regime import Thresholds
 from plat_ragen2.regimes.regime_table import regime_table
-from plat_ragen2.regimes.run_ends import COLUMNS, QUANTITIES, RETURNED, VALIDATED, EndsReference, contrasts, metric_of
+from plat_ragen2.regimes.run_ends import (
+    COLUMNS,
+    QUANTITIES,
+    RETURNED,
+    VALIDATED,
+    EndsReference,
+    contrasts,
+    ends_of,
+    metric_of,
+)
 
 
 @takes(reads={"thresholds": Thresholds.read})
@@ -96,14 +110,15 @@ def _figure(
     probed = {key: lines for key, lines in _panels(results, groups, PROBED).items() if lines.lines}
     panels = batches | probed
     faint = {key: batches[key] for key in probed}
-    chances = (results.curve(run.id, f"mi/{scope}/retrieval_chance")[1] for run in results.runs)
-    chance = next((float(values[-1]) for values in chances if len(values)), None)
+    retrievals = (PROBED["retrieval"], metric_of("retrieval", scope))
+    drawn = retrievals[0] if probed else retrievals[1]
+    chances = [_chance(results, name) for name in dict.fromkeys((drawn, retrievals[1]))]
     vocabulary = next((v for run in results.runs if (v := run.number_tag("plat.summary.vocabulary"))), None)
     figure = Figure(
         name=name,
         title="Input dependence over training",
         draw=partial(
-            draw, panels, faint, list(groups), baseline, chance, log(vocabulary) if vocabulary else None, limits
+            draw, panels, faint, list(groups), baseline, chances, log(vocabulary) if vocabulary else None, limits
         ),
         caption=(
             "Retrieval accuracy: how often a reasoning is likeliest under its own prompt. It falls to chance when "
@@ -113,6 +128,7 @@ def _figure(
             "seeds. Band: the 95 % interval over seeds if there are at least three; with one seed, the 95 % interval "
             "of success over the validation instances. "
             "×: the run ended early. ▼: its success fell after its peak."
+            + "".join(f" {text}" for text in beside(results, results.runs, retrievals))
         ),
     )
     for source, curves_drawn in (("probe", probed), ("training", batches)):
@@ -121,6 +137,12 @@ def _figure(
             figure.points += curves.points(lines, quantity=quantity, condition=condition, measured=measured)
             figure.estimates += curves.estimates(lines, quantity=quantity, condition=condition, measured=measured)
     return figure
+
+
+def _chance(results: Results, accuracy: str) -> Curve | None:
+    """Return the chance level of a retrieval accuracy over training, that of the first run that logged it."""
+    curves = (results.curve(run.id, str(chance_of(accuracy))) for run in results.runs)
+    return next((curve for curve in curves if len(curve[0])), None)
 
 
 def _panels(
@@ -208,10 +230,32 @@ def differences_table(
         if reference is not None:
             own = {column: estimates[quantity, column] for column in COLUMNS}
             table.rows += reference.lines(asked[quantity], own, digits)
-    table.notes += [Note(text) for text in _left_out(absent)]
+    table.notes += [Note(text) for text in [*_left_out(absent), *_beside(compared, scope, last)]]
     if reference is not None:
         reference.explain(table)
     return table
+
+
+def _beside(compared: Compared, scope: str, last: int) -> list[str]:
+    """Return a sentence on the chance level of retrieval from start to end, and one on its valid reasonings.
+
+    They are means over the runs of a condition, measured where the table's retrieval is. What no run logged has none.
+    """
+    results, sides = compared.facets.results, compared.cells["", ""].sides
+    sentences = []
+    for words, other, digits in (("chance", chance_of, 3), ("valid reasonings", valid_of, 1)):
+        parts = []
+        for condition, side in sides.items():
+            ends = [ends_of(results, run, "retrieval", scope, last, other) for run in side.runs.values()]
+            means = [
+                np.mean([each.value for each in of if isinstance(each, Measurement)])
+                for of in zip(*ends, strict=True)
+                if any(isinstance(each, Measurement) for each in of)
+            ]
+            if len(means) == 2:
+                parts.append(f"{label(condition)} {' → '.join(number(float(mean), digits) for mean in means)}")
+        sentences += [f"Retrieval accuracy, {words} from start to end: {', '.join(parts)}."] if parts else []
+    return sentences
 
 
 def _pairs(cell: ComparedCell, contrast: Contrast) -> tuple[str, ...]:

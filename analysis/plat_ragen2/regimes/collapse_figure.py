@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from plat_analysis.data.labels import label
+from plat_analysis.data.results import Curve
 from plat_analysis.figures import condition_curves as curves
 from plat_analysis.figures import style
 from plat_analysis.figures.condition_curves import ConditionCurves
@@ -29,7 +31,7 @@ def draw(
     faint: dict[tuple[str, str], ConditionCurves],
     conditions: list[str],
     baseline: str,
-    chance: float | None,
+    chances: Sequence[Curve | None],
     log_vocabulary: float | None,
     limits: Thresholds,
 ) -> style.Canvas:
@@ -37,6 +39,8 @@ def draw(
 
     panels  (quantity, condition) -> the curves of the panel; quantities: retrieval, entropy, parses, actor_entropy,
             moves, success
+    chances the chance level over training of the retrieval drawn in bold, and of the batches of training if they are
+            drawn as well; a level that stays the same is named in the panel
     faint   (quantity, condition) -> faint curves of the batches of training, for the quantities with probes
     """
     looks = style.looks(conditions, baseline)
@@ -65,8 +69,8 @@ def draw(
                 axis.plot(batches.steps, batches.mean, color=colour, linewidth=0.7, alpha=0.35, zorder=1.8)
                 axis.plot(probed.steps, probed.mean, looks[condition].marker, **points)
         _scale(axis, key)
-        if key == "retrieval" and chance is not None:
-            _reference(axis, chance, f"chance {100 * chance:g} %", above=False, left=True)
+        if key == "retrieval":
+            _chance_levels(axis, chances)
         if key == "entropy":
             _entropy_references(axis, [panels[key, condition] for condition in conditions], log_vocabulary, limits)
         if key == "parses":
@@ -92,6 +96,18 @@ def _scale(axis: style.Axes, key: str) -> None:
         axis.set_ylabel("nats per token")
     if key in BELOW:
         axis.set_xlabel("training iteration")
+
+
+def _chance_levels(axis: style.Axes, chances: Sequence[Curve | None]) -> None:
+    """Name each chance level that stays the same, once, and draw each that changes as a dotted line."""
+    named: set[float] = set()
+    for steps, values in filter(None, chances):
+        level = float(values[-1])
+        if float(values.max()) > float(values.min()):
+            axis.plot(steps, values, ":", color=style.QUIET, linewidth=0.9, zorder=1)
+        elif level not in named:
+            _reference(axis, level, f"chance {100 * level:g} %", above=False, left=True)
+            named.add(level)
 
 
 def _entropy_references(

@@ -42,6 +42,11 @@ class Probe:
         return self.block_size * len(self.retrieval)
 
     @property
+    def parsing(self) -> int:
+        """Return the number of reasonings that parse."""
+        return round(self.block_size * float(self.fluent.sum()))
+
+    @property
     def mean_entropy(self) -> float | None:
         """Return H(Z|X) over all blocks; None where fewer than half of them have a reasoning that can be scored.
 

@@ -108,9 +108,9 @@ def regime_table(
 def _comparisons(results: Results) -> list[str]:
     """Return the notes on chance, an untrained model, and the model that ran."""
     texts = []
-    chance = next((recorded[0].chance for run in results.runs if (recorded := probes(results, run))), None)
-    if chance is not None:
-        texts.append(f"Chance: a retrieval of {chance:g}, that of reasonings that do not depend on their prompt.")
+    text, chance = chance_of_probes(results)
+    if text:
+        texts.append(f"Chance: a retrieval of {text}, that of reasonings that do not depend on their prompt.")
     untrained = [
         float(values[0]) for run in results.runs if len(values := results.curve(run.id, "probe/retrieval_untrained")[1])
     ]
@@ -127,6 +127,12 @@ def _comparisons(results: Results) -> list[str]:
     return [*texts, f"Model that really ran: {model}."] if model else texts
 
 
+def chance_of_probes(results: Results) -> tuple[str, float | None]:
+    """Return the chance level of the probes of all runs, as text and as the largest number; "" and None without one."""
+    levels = sorted({probe.chance for run in results.runs for probe in probes(results, run)})
+    return " or ".join(f"{level:g}" for level in levels), max(levels, default=None)
+
+
 def _entropy(condition: str, judged: list[RunRegime], with_builds: bool) -> list[str]:
     """Return the note on entropy and fluency of a condition's runs, which define noise and low entropy."""
     parts = []
@@ -135,10 +141,9 @@ def _entropy(condition: str, judged: list[RunRegime], with_builds: bool) -> list
             continue
         before, after = item.early[0].mean_entropy, item.final.mean_entropy
         share = f", {after / item.log_vocabulary:.2f} ln V" if after is not None and item.log_vocabulary else ""
-        fluent = 100 * float(item.final.fluent.mean())
         parts.append(
             f"{_which(item.run, with_builds)} {number(before, 2)} → {number(after, 2)} nats per token{share}, "
-            f"{fluent:.0f} % parse"
+            f"{item.final.parsing} of {item.final.reasonings} parse"
         )
     return [f"{label(condition)}, H(Z|X) from start to end: {'; '.join(parts)}."] if parts else []
 
@@ -187,7 +192,9 @@ def _add(
             "outcome": run.outcome or run.missing,
             **numbers,
             "retrieval_high_step": item.high.step if item.high else None,
+            "retrieval_chance": item.final.chance if item.final else None,
             "reasonings": item.final.reasonings if item.final else None,
+            "reasonings_that_parse": item.final.parsing if item.final else None,
             "regime": "" if run.missing else item.regime.name,
             "reason": item.regime.reason,
             "fell_after_peak": str(fall) if fall else "",

@@ -6,7 +6,7 @@ left out with the reason, because its end is not comparable.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -54,14 +54,20 @@ def metric_of(quantity: str, scope: str) -> str:
 
 
 def ends_of(
-    results: Results, run: RunView, quantity: str, scope: str, last: int
+    results: Results,
+    run: RunView,
+    quantity: str,
+    scope: str,
+    last: int,
+    beside: Callable[[str], str | None] | None = None,
 ) -> tuple[Measurement | Absent, Measurement | Absent]:
     """Return start (first measurement) and end of a quantity; twice the reason if the end is not comparable.
 
     The end is the last evaluation for quantities of evaluations and probes, the mean of the last `RETURNED` for the
-    return, else the mean of the `last` measurements on training batches.
+    return, else the mean of the `last` measurements on training batches. `beside` maps the quantity's metric to one
+    that is measured with it, such as the chance level, whose start and end are returned in its place.
     """
-    evaluated, (steps, values) = _curve(results, run, quantity, scope)
+    evaluated, (steps, values) = _curve(results, run, quantity, scope, beside)
     reasons = []
     if len(values) and is_stopped(run.outcome):
         reasons.append(f"{run.outcome} at step {int(steps[-1])}")
@@ -76,8 +82,13 @@ def ends_of(
     return Measurement(float(values[0])), Measurement(float(np.mean(values[-averaged:])))
 
 
-def _curve(results: Results, run: RunView, quantity: str, scope: str) -> tuple[bool, Curve]:
+def _curve(
+    results: Results, run: RunView, quantity: str, scope: str, beside: Callable[[str], str | None] | None
+) -> tuple[bool, Curve]:
     """Return True if evaluations measure a quantity, and its curve: that of the probe where there is one."""
+    if beside is not None:
+        probed = quantity in PROBED and len(results.curve(run.id, PROBED["retrieval"])[0]) > 0
+        return probed, results.curve(run.id, str(beside(PROBED[quantity] if probed else metric_of(quantity, scope))))
     if quantity in PROBED and len(results.curve(run.id, PROBED["retrieval"])[0]):
         curve = entropy_curve(results, run) if quantity == "entropy" else results.curve(run.id, PROBED[quantity])
         return True, curve

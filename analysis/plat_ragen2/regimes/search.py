@@ -22,7 +22,7 @@ from plat_analysis.figures.style import INK, canvas
 from plat_analysis.shown_text import shortened
 from plat_ragen2.regimes.probe_tables import LEVEL_SHARE
 from plat_ragen2.regimes.regime import COLLAPSED, Thresholds
-from plat_ragen2.regimes.regime_table import RunRegime, measurements, run_regime
+from plat_ragen2.regimes.regime_table import RunRegime, chance_of_probes, measurements, run_regime
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def build_table(
         caption=(
             "Means over the runs of a point. Retrieval of fresh reasonings: before training, the highest of the first "
             "half of the run, and at the end. Fluent: the share that is a sentence of the demonstrations' grammar. "
-            "Success: on the validation instances."
+            "Success: on the validation instances." + _chance(results)
         ),
         notes=[Note(f"The rule: {limits}.")],
         records=[_record(point) for point in tried],
@@ -126,6 +126,12 @@ def build_table(
         place = "/".join(f"{axis}={value}" for axis, value in point.values.items())
         table.values |= {f"{name}/{place}/{kind}": float(count) for kind, count in point.regimes.items()}
     return [table]
+
+
+def _chance(results: Results) -> str:
+    """Return the sentence on the chance level of retrieval, with a space before it; "" without probes."""
+    text, _ = chance_of_probes(results)
+    return f" Chance: a retrieval of {text}." if text else ""
 
 
 def _row(point: Point) -> Row:
@@ -200,6 +206,7 @@ def build_diagram(
         caption=(
             f"{QUANTITIES[quantity]}, mean over the runs of a point; from 0 to 1; below it, such as 2/5, "
             "the runs that lost their input dependence (any kind of collapse) of those that ended."
+            + (_chance(results) if quantity == "retrieval_end" else "")
         ),
         estimates=[
             {**point.values, "quantity": quantity, "value": point.mean(quantity), "low": None, "high": None}

@@ -51,7 +51,7 @@ class PolicyTrainer(Trainer):
 
     conf = "plat_rl.conf"
     legacy: Mapping[str, Any] = LEGACY
-    shown: Mapping[str, str] = {"retrieval": "mi/first_turn/retrieval_acc"}
+    shown: Mapping[str, str] = {"retrieval": "mi/first_turn/retrieval_acc", "chance": "mi/first_turn/retrieval_chance"}
     idle_keys = staticmethod(idle_keys)
 
     def preparation(self, config: Any) -> tuple[str, str] | None:

@@ -63,7 +63,7 @@ def test_seeds_that_log_at_different_steps_are_interpolated_where_all_have_value
     lines = condition_curves(results, runs, "x", lambda run: curves[run.id])
     assert (lines.steps[0], lines.steps[-1], len(lines.steps)) == (100, 900, GRID) and lines.interpolated
     assert lines.mean == pytest.approx(2.0 * lines.steps) and np.all(lines.low < lines.mean)
-    assert "interpolated at 100 steps" in caption("x", [lines], True)
+    assert "interpolated at 100 steps" in caption(["x"], [lines], True)
 
 
 def test_the_x_axis_of_a_script_has_the_name_of_its_step(tmp_path):

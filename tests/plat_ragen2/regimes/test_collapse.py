@@ -44,6 +44,40 @@ def test_collapse_of_a_known_truth(make_experiment, make_frames):
     assert any("uniform tokens: 3.61" in word for word in words) and any("chance 12.5 %" in word for word in words)
 
 
+def test_chance_and_valid_reasonings_stand_beside_retrieval(make_experiment, make_frames):
+    experiment, frames, figure, regimes, differences = build(make_experiment, make_frames)
+    said = "Retrieval accuracy, chance from start to end: no filter 0.125 → 0.125, Top-p 0.125 → 0.125."
+    assert said in [note.text for note in differences.notes]
+    assert not any("valid reasonings" in note.text for note in differences.notes)
+    for line in regimes.records:
+        probe = frames.tables[(frames.tables.run_id == line["run_id"]) & (frames.tables.name == "probe")]["data"].iloc[
+            -1
+        ]
+        assert (line["retrieval_chance"], line["reasonings_that_parse"]) == (1 / 8, sum(probe["fluent"]))
+    first = regimes.records[0]
+    assert any(f"{first['reasonings_that_parse']} of 512 parse" in note.text for note in regimes.notes)
+    accuracy = frames.metrics[frames.metrics.key == "mi/first_turn/retrieval_acc"]
+    counts = accuracy.assign(key="mi/first_turn/valid_reasonings", value=64.0 - accuracy.step // 5)
+    chance = frames.metrics.key == "mi/first_turn/retrieval_chance"
+    frames.metrics.loc[chance, "value"] += 0.001 * frames.metrics.loc[chance, "step"]
+    frames.metrics = pd.concat([frames.metrics, counts])
+    figure, _, differences = collapse.build(frames, experiment)
+    steps = np.unique(accuracy.step)
+    end = np.mean(64 - steps[-3:] // 5)
+    notes = [note.text for note in differences.notes]
+    both = f"64.0 → {end:.1f}"
+    assert f"Retrieval accuracy, valid reasonings from start to end: no filter {both}, Top-p {both}." in notes
+    assert any(f"0.126 → {np.mean(0.125 + 0.001 * steps[-3:]):.3f}" in note for note in notes)
+    retrieval = figure.draw().axes[0]
+    assert not any("chance" in text.get_text() for text in retrieval.texts)  # it changes, so it is a dotted line
+    assert any(
+        np.allclose(line.get_ydata(), 0.125 + 0.001 * steps)
+        for line in retrieval.lines
+        if len(steps) == len(line.get_ydata())
+    )
+    assert "64 valid reasonings" in figure.caption
+
+
 def test_the_difference_of_the_ends_the_slow_way(make_experiment, make_frames):
     experiment, frames, _, _, differences = build(make_experiment, make_frames)
     ends = {}
