@@ -56,8 +56,8 @@ def beside(results: Results, runs: Iterable[RunView], metrics: Iterable[str]) ->
         level, counts = _extent(results, ids, chance, 3), _extent(results, ids, valid, 2 if valid == VALID_RATE else 0)
         parts = [f"chance {level}"] if level else []
         if counts:
-            what = "a share of {} valid reasonings" if valid == VALID_RATE else "{} valid reasonings"
-            parts.append(f"measured on {what.format(counts)}")
+            share = valid == VALID_RATE
+            parts.append(f"share of valid reasonings {counts}" if share else f"measured on {counts} valid reasonings")
         if parts:
             sentences.append(f"{label(metric)}: {', '.join(parts)}.")
     return sentences

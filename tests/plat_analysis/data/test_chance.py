@@ -79,7 +79,7 @@ def test_others_log_a_share(make_experiment, make_frames):
     frames.metrics.loc[shares, "value"] /= 100
     results = Results.of(frames, experiment)
     (sentence,) = beside(results, results.runs, ["c/retrieval_accuracy"])
-    assert sentence.endswith("to 0.63 valid reasonings.") and "measured on a share of 0." in sentence
+    assert sentence.endswith("to 0.63.") and ", share of valid reasonings 0." in sentence
 
 
 def dotted(figure, panel):
