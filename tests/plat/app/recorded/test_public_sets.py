@@ -142,6 +142,46 @@ def test_the_numbers_of_the_runs_are_those_of_scipy(runs):
         assert numbers[f"measures/{model} {algorithm}/{filtered}/length"][0] == pytest.approx(100 * change, abs=1e-5)
 
 
+def test_the_descriptions_of_the_runs_are_recomputed(runs):
+    """Partial correlations by their closed form, and the pruner's rule by pandas."""
+    numbers = json.loads((SUMMARIES / "ragen2_runs.json").read_text())["numbers"]
+    found = {name.partition("/")[2]: number for name, (number, *_) in numbers.items() if name.startswith("described/")}
+    frame = pd.DataFrame({key: {name: curve[max(curve)] for name, curve in log.items()} for key, log in runs.items()}).T
+    names = {"MI": "mi_estimate", "retrieval": "retrieval_accuracy", "retrieval above chance": "retrieval_above_chance"}
+    names |= {"entropy": "conditional_entropy_est"}
+    validity = "collapse/valid_thinking_rate"
+    for shown, name in names.items():
+        columns = [f"collapse_trajectory_sample/{name}", SUCCESS, validity]
+        ((_, xy, xz), (_, _, yz), _) = stats.spearmanr(frame[columns].astype(float)).statistic
+        assert found[shown] == pytest.approx(xy, abs=1e-6)
+        given = (xy - xz * yz) / np.sqrt((1 - xz**2) * (1 - yz**2))
+        other = (yz - xy * xz) / np.sqrt((1 - xy**2) * (1 - xz**2))
+        assert found[f"{shown} given validity"] == pytest.approx(given, abs=1e-6)
+        assert found[f"validity given {shown}"] == pytest.approx(other, abs=1e-6)
+    stopped = {key: stops(pd.DataFrame(log)) for key, log in runs.items()}
+    best = frame[SUCCESS].astype(float).nlargest(5).index
+    assert (found["runs"], found["stopped"]) == (25, sum(stopped.values()))
+    assert found["best stopped"] == sum(stopped[key] for key in best)
+    longer = [numbers[f"measures/{model} {algorithm}/{filtered}/length"][0] > 0 for model, algorithm, filtered in runs]
+    assert found["longer"] == sum(longer)
+
+
+def stops(frame):
+    """Return True if two measurements on end show a collapse: the rule that docs/searching.md describes."""
+    first = "collapse_first_turn_sample/"
+    frame = frame.sort_index().dropna(subset=[first + "retrieval_accuracy"])
+    above = frame[first + "retrieval_accuracy"] - frame[first + "retrieval_chance_level"]
+    entropy, valid = frame[first + "conditional_entropy_est"], frame["collapse/first_turn_num_valid"]
+    for at in range(3, len(frame) + 1):
+        recent, earlier = slice(at - 2, at), slice(0, at - 2)
+        high, low = above.iloc[earlier].max(), above.iloc[recent].max()
+        kept = entropy.iloc[recent].min() >= 0.5 * entropy.iloc[0]
+        enough = 2 * valid.iloc[recent].min() >= valid.iloc[earlier].max()
+        if low <= 0.1 and high - low > 0.1 and kept and enough:
+            return True
+    return False
+
+
 def test_figure_7_is_recomputed():
     printed = {"maniskill": -40, "navigation": -40, "svg": -23, "frozenlake": -29, "mindcube": -87, "vsi": -66}
     numbers = json.loads((SUMMARIES / "ragen2_fig7.json").read_text())["numbers"]
