@@ -137,7 +137,8 @@ def foretells_gain(results: Results, asked: GainOptions) -> Verdict:
             f"{name}: {number(rank.rho, 2, True)} {bounds} over {sizes(kept.families, 'starts')}, p {p_value(p)} "
             f"(permutation{' within families' if several else ''}){alike if several else ''}"
         )
-        tested[name] = RowTests(p, opposite, line)
+        shown = Estimate(rank.rho, rank.low, rank.high, "settings", rank.settings, rank.settings, units=rank.settings)
+        tested[name] = RowTests(p, opposite, line, shown)
     ids = (run for setting in found.values() for run in setting.gain.run_ids)
     remark = f"{len(found)} settings; those with one base model and task are one start"
     return without_numbers(tested, asked.looks, ids, remark)

@@ -22,6 +22,7 @@ from plat_analysis.claims.decided import (
     RowTests,
     about,
     about_rows,
+    controlled,
     decide_rows,
     judged,
     outcome,
@@ -32,6 +33,7 @@ from plat_analysis.claims.decided import (
 from plat_analysis.claims.engine import Verdict
 from plat_analysis.claims.evidence import ChangeOptions, ChosenRows, UnitOptions, chosen_rows, of_tests, with_evidence
 from plat_analysis.claims.planned import PlannedRow, judge_by_looks
+from plat_analysis.claims.record import tested_rows
 from plat_analysis.claims.row_words import dependence, row_line, skew
 from plat_analysis.contrasts.cell import Cell, Contrast, Estimates, Term, average, common_means, merged_asks
 from plat_analysis.contrasts.cell import change as change_of
@@ -175,7 +177,8 @@ def decide_small(evidence: Mapping[str, RowEvidence], looks: int = 1) -> Verdict
     by = lines[rows[0]] if len(rows) == 1 else f"{said[rows[0]]} in {len(rows)} of {len(kinds)}" if rows else ""
     remarks = about_rows({row: item.estimate for row, item in evidence.items()})
     held = (sum(kind == decided for kind in kinds.values()), len(kinds))
-    return remarked(Verdict(status, p=p, deciding=by, held=held), [*lines.values(), *remarks])
+    verdict = Verdict(status, p=p, deciding=by, held=held, rows=tested_rows(kinds, tests))
+    return controlled(remarked(verdict, [*lines.values(), *remarks]), looks)
 
 
 def row_tests(evidence: Mapping[str, RowEvidence]) -> dict[str, dict[str, float]]:
@@ -278,8 +281,9 @@ def level(
         rows = {row: PlannedRow(e, 0.0, claimed, measured.digits, unit, signed=False) for row, e in estimates.items()}
         return judge_by_looks(results, rows, builds)
     guarded = shared_spread({row: estimate for row, estimate in estimates.items() if estimate.judged})
+    unit = "percent" if measured.factor != 1 else ""
     tested = {
-        row: _tested(row, estimate, guarded.get(row), side, bound, measured.digits)
+        row: replace(_tested(row, estimate, guarded.get(row), side, bound, measured.digits), unit=unit)
         for row, estimate in estimates.items()
     }
     ids = (run for estimate in estimates.values() for run in estimate.run_ids)

@@ -21,7 +21,7 @@ from plat_analysis.contrasts.setting_correlations import Correlating, Pair, Sett
 from plat_analysis.data.results import Results
 from plat_analysis.quantities.metric import quantity
 from plat_analysis.statistics.correlation import Correlation, apart, between, within
-from plat_analysis.statistics.intervals import MIN_JUDGED
+from plat_analysis.statistics.intervals import MIN_JUDGED, Estimate
 from plat_analysis.statistics.orders import smallest_p
 
 Across = Literal["between", "within"]
@@ -98,7 +98,10 @@ def _tested(name: str, settings: Settings, pair: Pair, asked: Options) -> RowTes
     shown = f"p {p_value(p)}"
     if asked.sign == "not_positive":
         shown += f" against {number(asked.smallest, 2)}, {p_value(opposite)} for more than zero"
-    return RowTests(p, opposite, f"{name}: {_words(found)}; {about[0]}, {shown} {about[1]}")
+    runs = int(pair.x.size)
+    counts: dict[str, Any] = {"seeds": runs, "wanted": runs, "units": found.settings, "run_ids": pair.run_ids}
+    estimate = Estimate(found.rho, found.low, found.high, "settings", **counts)
+    return RowTests(p, opposite, f"{name}: {_words(found)}; {about[0]}, {shown} {about[1]}", estimate)
 
 
 def _within(pair: Pair) -> tuple[Correlation, tuple[str, str]]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from plat_analysis.artifact import p_value
 from plat_analysis.claims.engine import Verdict
+from plat_analysis.claims.record import ErrorControl, Method, tested_rows
 from plat_analysis.claims.row_words import dependence, p_values_in_words, row_line, skew
 from plat_analysis.claims.seeds_to_decide import units_needed
 from plat_analysis.statistics.assumptions import sign_p
@@ -45,12 +46,14 @@ class RowTests:
     p, opposite  None where there are too few units, or a run is missing
     line         the finding in words, with its interval: `grpo: −0.84 [−0.95, −0.73] over 10 blocks`
     estimate     its number
+    unit         of the number: `points`, `percent`, or "" for that of the metric
     """
 
     p: float | None
     opposite: float | None
     line: str
     estimate: Estimate = field(default_factory=Estimate)
+    unit: str = ""
 
 
 def decide(rows: Mapping[str, RowTests], looks: int = 1) -> Verdict:
@@ -60,7 +63,7 @@ def decide(rows: Mapping[str, RowTests], looks: int = 1) -> Verdict:
         if tested.p is not None and tested.opposite is not None:
             tests[SHOWN][row], tests[OPPOSITE][row] = tested.p, tested.opposite
     kinds = row_kinds(rows, tests, LEVEL / looks)
-    return settled(kinds, tests, {row: tested.line for row, tested in rows.items()})
+    return controlled(settled(kinds, tests, {row: tested.line for row, tested in rows.items()}), looks)
 
 
 def row_kinds(rows: Collection[str], tests: Tests, level: float) -> dict[str, str]:
@@ -114,7 +117,16 @@ def settled(kinds: Mapping[str, str], tests: Tests, lines: Mapping[str, str], we
         for line in (f"{kind} in {len(rows)} of {len(kinds)}", *(lines[row] for row in rows))
     ]
     deciding = brief(names, lines, decisive, status == "shown_in_part") if names else ""
-    return remarked(Verdict(status, p=p, deciding=deciding, held=(len(groups[decisive]), len(kinds))), grouped)
+    held = (len(groups[decisive]), len(kinds))
+    verdict = Verdict(status, p=p, deciding=deciding, held=held, rows=tested_rows(kinds, tests))
+    return remarked(verdict, grouped)
+
+
+def controlled(verdict: Verdict, looks: int) -> Verdict:
+    """Return the verdict with how its error is held: by the tests of `row_kinds`, divided by `looks`."""
+    rows = len(verdict.rows)
+    method: Method = "one test" if rows == 1 else "every row" if verdict.status == "shown" else "holm"
+    return replace(verdict, control=ErrorControl(method, LEVEL, rows, looks))
 
 
 def brief(names: Mapping[str, Sequence[str]], lines: Mapping[str, str], decisive: str, in_part: bool) -> str:
@@ -231,7 +243,7 @@ def decide_rows(evidence: Mapping[str, RowEvidence], looks: int = 1) -> Verdict:
         open_rows = [item for row, item in evidence.items() if kinds[row] in (OPEN, SHORT)]
         shown = (open_rows[0].digits, open_rows[0].unit) if open_rows else ()
         remarks.append(units_needed([(item.estimate, item.size) for item in open_rows], level, *shown))
-    return remarked(verdict, remarks)
+    return controlled(remarked(verdict, remarks), looks)
 
 
 def judged(evidence: Mapping[str, RowEvidence]) -> dict[str, Estimate]:

@@ -19,6 +19,7 @@ from plat.errors import SpecError
 from plat.spec.expansion.experiment import Experiment
 from plat.store.mlflow.frames import Frames
 from plat_analysis.artifact import p_value
+from plat_analysis.claims.record import ErrorControl, RowRecord, scale_in_words
 from plat_analysis.data.results import spell
 from plat_analysis.plugins import builders
 from plat_analysis.plugins.builders import Failure
@@ -65,6 +66,10 @@ class Verdict:
     of_paper  True if the claim is one of a paper; the engine fills it in
     expected  the statuses that the file accepts (`expect`), () if it has no `expect`; the engine fills it in
     part      `only: matrix.task=[sokoban]` if overrides chose a part of the matrix, else ""; the engine fills it in
+    rows      the numbers of each row; () where a check of a plug-in gives none
+    control   how the error is held; None where a check of a plug-in does not say it
+    entry     the claim as the file has it; the engine fills it in
+    scale     what its runs are, in words; the engine fills it in
     """
 
     status: str
@@ -82,6 +87,10 @@ class Verdict:
     held: tuple[int, int] = (0, 0)
     of_paper: bool = field(default=False, repr=False)
     expected: tuple[str, ...] = field(default=(), repr=False)
+    rows: tuple[RowRecord, ...] = field(default=(), repr=False)
+    control: ErrorControl | None = field(default=None, repr=False)
+    entry: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    scale: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "status", OLDER.get(self.status, self.status))
@@ -162,14 +171,20 @@ class Verdict:
         return shortened(re.sub(r" in 1 of 1(\n|$)", lambda found: ": " if found[1] else "", text).splitlines())
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the verdict as `plat claims --json` prints it."""
+        """Return the verdict as `plat claims --json` prints it (`Verdict` in `plat.cli.schemas.results`)."""
         return {
             "id": self.id,
             "verdict": self.status,
+            "word": self.word,
             "says": self.says,
+            "check": str(self.entry.get("check", "")),
+            "options": {key: value for key, value in self.entry.items() if key not in OF_A_CLAIM},
+            "scale": self.scale,
             "reason": self.reason,
             "value": self.value,
             "p": self.p,
+            "error_control": self.control.as_dict() if self.control else None,
+            "rows": [row.as_dict() for row in self.rows],
             "detail": self.detail,
             "run_ids": list(self.run_ids),
             "expected": list(self.expected) or None,
@@ -247,7 +262,8 @@ def run_checks(frames: Frames, experiment: Experiment) -> tuple[list[Verdict], l
             ids = tuple(run for run in verdict.run_ids if run in ended)
             of_paper = experiment.paper is not None
             verdict = replace(verdict, id=name, says=str(claim.get("says", "")), run_ids=ids, of_paper=of_paper)
-            verdict = replace(verdict, expected=expected_statuses(claim, where))
+            scale = scale_in_words(part.experiment, ids)
+            verdict = replace(verdict, expected=expected_statuses(claim, where), entry=claim, scale=scale)
             verdicts.append(_restricted(verdict, part))
     return verdicts, failures
 

@@ -12,6 +12,7 @@ from plat.suggest import suggest
 from plat_analysis.artifact import interval
 from plat_analysis.claims.decided import RowEvidence, RowTests, decide, remarked
 from plat_analysis.claims.engine import Verdict
+from plat_analysis.claims.record import numbered_rows
 from plat_analysis.contrasts.cell import Cell, Contrast, change
 from plat_analysis.contrasts.comparison import Compared, Comparison, check_sides
 from plat_analysis.contrasts.setting_correlations import Settings
@@ -184,13 +185,17 @@ def chosen_rows(rows: Sequence[str], only: Sequence[str]) -> list[str]:
 def with_evidence(verdict: Verdict, evidence: Mapping[str, RowEvidence]) -> Verdict:
     """Return the verdict with the numbers and runs of its rows."""
     estimates = {row: item.estimate for row, item in evidence.items()}
-    return with_numbers(verdict, estimates, (run for estimate in estimates.values() for run in estimate.run_ids))
+    ids = (run for estimate in estimates.values() for run in estimate.run_ids)
+    return with_numbers(verdict, estimates, ids, {row: item.unit for row, item in evidence.items()})
 
 
-def with_numbers(verdict: Verdict, estimates: Mapping[str, Estimate], run_ids: Iterable[str]) -> Verdict:
+def with_numbers(
+    verdict: Verdict, estimates: Mapping[str, Estimate], run_ids: Iterable[str], units: Mapping[str, str]
+) -> Verdict:
     """Return the verdict with its runs and each row's number, and its interval where it is over seeds or builds."""
     return replace(
         verdict,
+        rows=numbered_rows(verdict.rows, estimates, units),
         value={row: estimate.value for row, estimate in estimates.items() if estimate.value is not None},
         run_ids=tuple(dict.fromkeys(run_ids)),
         bounds={
@@ -224,12 +229,14 @@ def over_settings(
 
 
 def without_numbers(tested: Mapping[str, RowTests], looks: int, run_ids: Iterable[str], remark: str) -> Verdict:
-    """Return the verdict on tests without the numbers of rows; the first reason decides, `remark` is the last."""
+    """Return the verdict on tests; the first reason decides, `remark` is the last. It has no `value`."""
     verdict = remarked(decide(tested, looks), [remark])
-    return replace(verdict, run_ids=tuple(dict.fromkeys(run_ids)))
+    rows = numbered_rows(verdict.rows, {row: item.estimate for row, item in tested.items()}, {})
+    return replace(verdict, run_ids=tuple(dict.fromkeys(run_ids)), rows=rows)
 
 
 def of_tests(tested: Mapping[str, RowTests], looks: int, run_ids: Iterable[str], *remarks: str) -> Verdict:
     """Return the verdict on tests with the number of each row; `remarks` are the last reasons."""
     verdict = remarked(decide(tested, looks), remarks)
-    return with_numbers(verdict, {row: item.estimate for row, item in tested.items()}, run_ids)
+    estimates, units = ({row: getattr(item, name) for row, item in tested.items()} for name in ("estimate", "unit"))
+    return with_numbers(verdict, estimates, run_ids, units)

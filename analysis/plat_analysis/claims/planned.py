@@ -9,14 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from plat.errors import SpecError
 from plat.spec.expansion.decide import Decide
 from plat.spec.expansion.experiment import Experiment
 from plat.units import counted
 from plat_analysis.artifact import number
-from plat_analysis.claims.decided import RowEvidence, about_rows, brief, gain, remarked
+from plat_analysis.claims.decided import SHORT, RowEvidence, about_rows, brief, gain, remarked
 from plat_analysis.claims.engine import Planned, Verdict
+from plat_analysis.claims.record import ErrorControl, RowRecord
 from plat_analysis.claims.row_words import skew
 from plat_analysis.data.results import Results
 from plat_analysis.statistics.intervals import Estimate
@@ -102,7 +104,21 @@ def judge_by_looks(results: Results, rows: Mapping[str, PlannedRow], builds: Bui
         " and ".join(sorted(units)),
         failed,
     )
-    return _verdict(rows, decisions, planned, without, plan)
+    verdict = _verdict(rows, decisions, planned, without, plan)
+    records = tuple(_record(name, row, decisions[name], blocks[name], plan) for name, row in rows.items())
+    return replace(verdict, rows=records, control=ErrorControl("looks", plan.error, len(rows), len(plan.looks)))
+
+
+def _record(name: str, row: PlannedRow, decision: Decision, order: Sequence[object], plan: Decide) -> RowRecord:
+    """Return the numbers of a row at its last look. The interval holds over all looks, so it has the plan's level."""
+    ids = dict.fromkeys(run for replicate in order[: decision.pairs] for run in row.estimate.asks[replicate])
+    facts: dict[str, Any] = {"wanted": plan.looks[-1], "about": row.estimate.about, "note": row.estimate.note}
+    if not decision.pairs:
+        return RowRecord(name, SHORT, estimate=Estimate(**facts))
+    pairs: dict[str, Any] = {"seeds": decision.pairs, "units": decision.pairs, "run_ids": tuple(ids)}
+    estimate = Estimate(decision.mean, decision.low, decision.high, "seeds", **pairs, **facts)
+    unit = row.unit.strip() if row.signed or row.unit != POINTS else "percent"
+    return RowRecord(name, decision.word, estimate=estimate, unit=unit, level=1 - 2 * plan.error)
 
 
 def _lacks(row: PlannedRow, gap: str) -> str:

@@ -23,7 +23,7 @@ from plat_analysis.data.labels import label
 from plat_analysis.data.results import Results, spell
 from plat_analysis.facets import AxisNames, Facets, Layout
 from plat_analysis.quantities.metric import quantity
-from plat_analysis.statistics.intervals import MIN_JUDGED
+from plat_analysis.statistics.intervals import MIN_JUDGED, Estimate
 from plat_analysis.statistics.replicates import Replicate, over_replicates
 from plat_analysis.statistics.significance import MIN_CONDITIONS, falling, slope_rounding, slopes, trend_p
 
@@ -148,7 +148,8 @@ def _tested(row: str, cell: Cell, contrasts: Mapping[str, Contrast], direction: 
     common = in_all(list(values.values()))
     wanted = max(len(side.runs) for side in cell.sides.values())
     if len(common) < max(wanted, MIN_JUDGED):
-        return RowTests(None, None, f"{row} ({len(common)}/{wanted} blocks have every condition)")
+        few = Estimate(seeds=len(common), wanted=wanted)
+        return RowTests(None, None, f"{row} ({len(common)}/{wanted} blocks have every condition)", few)
     means = " → ".join(_mean(name, column, contrasts[name]) for name, column in values.items())
     blocks = [[column[replicate] for column in values.values()] for replicate in common]
     each: dict[Replicate, float] = dict(zip(common, map(float, slopes(blocks)), strict=True))
@@ -160,7 +161,10 @@ def _tested(row: str, cell: Cell, contrasts: Mapping[str, Contrast], direction: 
     found = f"{number(slope.value, digits, True)} {interval(slope, digits, True)}".strip()
     tests = f"p {p_value(p)} (Page and slope), {len(common)} blocks"
     line = f"{row}: slope {found} from one condition to the next; {means}, {tests}"
-    return RowTests(p, opposite, line, slope)
+    unit = "points" if next(iter(contrasts.values())).of.quantity.factor != 1 else ""
+    sides = {term.condition: cell.sides[term.condition] for contrast in contrasts.values() for term in contrast.terms}
+    ids = tuple(side.runs[replicate].id for side in sides.values() for replicate in common)
+    return RowTests(p, opposite, line, replace(slope, wanted=wanted, run_ids=ids), unit)
 
 
 def _mean(name: str, column: Mapping[Replicate, float], contrast: Contrast) -> str:

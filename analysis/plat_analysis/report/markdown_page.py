@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from urllib.parse import quote
 
 from plat_analysis.artifact import Figure
 from plat_analysis.report.page import Section
@@ -13,13 +14,14 @@ from plat_analysis.report.report import Report
 def markdown_page(report: Report) -> str:
     """Return the page. Its figures must have been drawn (`report_files.draw`); others are left out.
 
-    A picture is `NAME.svg`, relative to the page. The page does not name its command, so it is the same wherever it is
-    made.
+    A picture is `NAME.svg`, relative to the page; in a logbook `FOLDER/NAME.svg`. The page does not name its command, so
+    it is the same wherever it is made; a logbook names commands that are the same.
     """
     return "\n\n".join(_parts(Section(report))) + "\n"
 
 
 def _parts(section: Section) -> Iterator[str]:
+    folder = f"{section.published.folder}/" if section.published else ""
     yield f"# {inert(section.title)}"
     yield inert(f"{section.subtitle} · {section.done} of {len(section.runs)} runs with a result")
     for name, text in section.before:
@@ -31,7 +33,7 @@ def _parts(section: Section) -> Iterator[str]:
     for artifact in section.artifacts:
         if isinstance(artifact, Figure):
             yield f"### {inert(artifact.title)}"
-            yield f"![{inert(artifact.title)}]({artifact.name}.svg)"
+            yield f"![{inert(artifact.title)}]({folder}{artifact.name}.svg)"
             yield from filter(None, [inert(artifact.caption)])
         else:
             yield markdown(artifact).rstrip()
@@ -42,5 +44,10 @@ def _parts(section: Section) -> Iterator[str]:
         yield "\n".join(f"- {inert(line)}" for line in verdict.lines)
     if section.conclusion:
         yield f"## Conclusion\n\n{inert(section.conclusion)}"
+    if section.published:
+        file = section.published.file
+        yield f"## Do it again\n\nIn this folder, with the code of the runs ([{file}]({quote(file)}) is the file):"
+        yield "\n".join(["```", *section.published.commands, "```"])
+        yield "Files: " + ", ".join(f"[{name.removeprefix(folder)}]({quote(name)})" for name in section.published.files)
     yield "## How it was made"
     yield "\n".join(f"- {name}: {inert(text)}" for name, text in section.provenance if name != "command")

@@ -19,7 +19,7 @@ from plat_analysis.data.published import contradictions
 from plat_analysis.figures import style
 from plat_analysis.plugins.builders import Failure
 from plat_analysis.report.render import groups, stubs
-from plat_analysis.report.report import Report, provenance_facts
+from plat_analysis.report.report import Published, Report, provenance_facts
 from plat_analysis.report.verdicts import WORDS, Judged, anchor, artifact_name, over_all, tally, verdict_lines
 from plat_analysis.shown_text import printable
 
@@ -104,6 +104,10 @@ class Section:
         return provenance_facts(self.report.provenance, self.experiment, self.runs)
 
     @property
+    def published(self) -> Published | None:
+        return self.report.provenance.published if self.report.provenance else None
+
+    @property
     def runs_table(self) -> Table:
         return self.report.runs_table
 
@@ -159,6 +163,7 @@ def page(reports: Sequence[Report], failures: Sequence[Failure] = (), command: s
         title=_title(sections),
         alone=len(sections) == 1 and not failures,
         sections=sections,
+        published=any(section.published for section in sections),
         verdicts=verdicts,
         tally=tally(verdicts),
         signs=WORDS,
@@ -171,6 +176,12 @@ def page(reports: Sequence[Report], failures: Sequence[Failure] = (), command: s
         stubs=stubs,
         group_starts=_group_starts,
     )
+
+
+def heading(reports: Sequence[Report]) -> tuple[str, str]:
+    """Return the title of the page of these reports, and a sentence that counts their runs."""
+    sections = [Section(report) for report in reports]
+    return _title(sections), _runs(sections)
 
 
 def _title(sections: Sequence[Section]) -> str:

@@ -31,6 +31,8 @@ from plat_analysis.quantities.quantity import (
 )
 from plat_analysis.shown_text import printable
 
+VERSION = "tag.plat.versions."  # in `RunView.facts`
+
 # List every wanted run with its outcome, the model that ran, its peak and its end.
 
 
@@ -124,6 +126,7 @@ class Provenance:
     overrides  the overrides of the command line, as typed
     versions   package -> version, of what drew the report, e.g. {"plat": "0.2.0"}
     plan       when the plan of `decide` was written, in words; "" without one
+    published  what a logbook says beside that; None in a report
     rates      what the user pays, for the price of the runs; None: their time and energy alone
     """
 
@@ -133,6 +136,45 @@ class Provenance:
     notes: tuple[str, ...] = ()
     plan: str = ""
     rates: Rates | None = None
+    published: Published | None = None
+
+
+@dataclass(frozen=True)
+class Published:
+    """Hold what the page of a logbook says so that others can do the runs again.
+
+    folder    of the files of the tables and figures, beside the page
+    file      the experiment file, relative to the page
+    commands  what makes the runs, the report and the verdicts again, in the folder of the logbook
+    files     names of the files in `folder`
+    """
+
+    folder: str
+    file: str
+    commands: tuple[str, ...]
+    files: tuple[str, ...] = ()
+
+
+def environment_facts(runs: Iterable[RunView]) -> list[tuple[str, str]]:
+    """Return (name, text) pairs on the code, machines and packages of runs; unknown facts are left out."""
+    found: dict[str, dict[str, None]] = {"code": {}, "machine": {}, "packages": {}}
+    for run in runs:
+        if commit := run.tag("plat.code.commit"):
+            dirty = " with uncommitted changes" if run.tag("plat.code.dirty") == "true" else ""
+            found["code"][f"commit {commit[:12]}{dirty}"] = None
+        machine = {key: run.tag(f"plat.{key}") for key in ("numerics", "hardware", "hardware.cpu", "hardware.gpus")}
+        if machine["numerics"]:
+            machine.pop("hardware.cpu"), machine.pop("hardware")
+        found["machine"][", ".join(dict.fromkeys(filter(None, machine.values())))] = None
+        versions = {
+            name.removeprefix(VERSION): run.tag(name.removeprefix("tag."))
+            for name in run.facts
+            if str(name).startswith(VERSION)
+        }
+        found["packages"][", ".join(f"{name} {version}" for name, version in sorted(versions.items()) if version)] = (
+            None
+        )
+    return [(name, "; ".join(sorted(filter(None, texts)))) for name, texts in found.items() if any(texts)]
 
 
 def used_by(runs: Iterable[RunView]) -> tuple[Usage, int]:
@@ -170,6 +212,7 @@ def provenance_facts(
         ("cost", cost_text(runs, known.rates)),
         ("newest run ended", max(ends, default="")),
         ("trained with", ", ".join(trainers)),
+        *(environment_facts(runs) if known.published else ()),
         ("drawn with", drawn_with),
     ]
     return [(name, printable(text)) for name, text in facts if text]

@@ -128,7 +128,7 @@ def _claims(reports: Sequence[Report]) -> str:
         for report in reports
         for verdict in report.claims
     ]
-    return json.dumps({"claims": lines}, indent=2, ensure_ascii=False, sort_keys=True) + "\n"
+    return json.dumps({"claims": lines}, indent=2, ensure_ascii=False, sort_keys=True, default=str) + "\n"
 
 
 def _encoded(text: str) -> bytes:

@@ -10,11 +10,12 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from plat.spec.expansion.experiment import Experiment
 from plat_analysis.claims.decided import LEVEL
 from plat_analysis.claims.engine import Verdict
-from plat_analysis.claims.reference import Earlier
+from plat_analysis.claims.reference import Earlier, PaperClaim
 from plat_analysis.plugins.expectations import STATUSES
 from plat_analysis.shown_text import printable
 from plat_analysis.statistics.significance import holm
@@ -79,6 +80,19 @@ class VerdictLine:
         if self.holds is None:
             return ""
         return f"{'remains' if self.holds else 'does not remain'} decided if the error is controlled over all claims"
+
+    @property
+    def how(self) -> str:
+        """Return what its runs are, how its error is held, and what was expected, in words."""
+        verdict, parts = self.verdict, []
+        if verdict.control:
+            parts.append(f"error: {verdict.control.in_words}")
+        if levels := sorted({row.level for row in verdict.rows if row.has_interval}):
+            parts.append(f"intervals: {' and '.join(f'{100 * level:g} %' for level in levels)} of each row alone")
+        if verdict.expected:
+            words = " or ".join(verdict.expected).replace("_", " ")
+            parts.append(f"expected: {words}{'' if verdict.as_expected else ' (differs)'}")
+        return "; ".join(filter(None, [printable(verdict.scale), *parts]))
 
     @property
     def says_nothing(self) -> bool:
@@ -156,3 +170,24 @@ def summary(verdicts: Sequence[Verdict]) -> str:
         f"{LEVEL * len(counted):.1f} would be called shown by chance. {len(decided)} are decided. "
         f"{len(standing)} of these remain decided if the error is controlled over all {len(counted)} (Holm): {names}."
     )
+
+
+def as_json(lines: Sequence[VerdictLine], claimed: Sequence[PaperClaim]) -> list[dict[str, Any]]:
+    """Return the verdicts as `plat claims --json` prints them (`ClaimVerdict` in `plat.cli.schemas.results`).
+
+    "stands_over_all" and "reference" are `holds` and `reference` of the line (see `VerdictLine`).
+    """
+    compared = len(judged([line.verdict for line in lines]))
+    return [
+        {
+            **line.verdict.as_dict(),
+            "claims_compared": compared,
+            "experiment": line.experiment.name,
+            "source": line.experiment.source,
+            "evidence": line.experiment.evidence_in_words,
+            "stands_over_all": line.holds,
+            "reference": str(line.reference) if line.reference else None,
+            "paper_claims": [claim.id for claim in claimed if (line.experiment.name, line.verdict.id) in claim.tests],
+        }
+        for line in lines
+    ]

@@ -77,16 +77,11 @@ def make_report(
     cost.
     """
     from plat.store.mlflow.frames import Store
-    from plat_analysis.report.build import build_report
     from plat_analysis.report.recorded_report import recorded
     from plat_analysis.report.report_files import report_files, write_files
 
-    frames = load_results(home, uri, experiment, fix=record)
     earlier = made_before(experiment.runs, home)
-    notes, (plan, is_written) = _notes(home, experiment, frames, record, earlier), plan_note(home, uri, experiment)
-    notes = (*notes, f"{plan}.") if plan and not is_written else notes
-    plan = f"{plan}; intervals of tables and figures make no allowance for its looks" if is_written else ""
-    built = build_report(frames, experiment, replace(provenance(experiment), notes=notes, plan=plan, rates=rates))
+    built, frames = built_report(home, uri, replace(provenance(experiment), rates=rates), experiment, earlier, record)
     whole = not built.failures and not frames.changed
     if out is None and is_read_only(home):
         why = f"{home.root} is read-only; `--out DIR` writes the report elsewhere"
@@ -106,6 +101,25 @@ def make_report(
             logged = {name: written[name] for name in files}  # links of the explorer lead to folders of this machine
             Store(uri, home).log_report(experiment, logged, recorded(built))
     return MadeReport(built, folder, list(written.values()), whole and not built.build_failures)
+
+
+def built_report(
+    home: Home, uri: str, known: Provenance, experiment: Experiment, earlier: Mapping[str, Earlier], record: bool = True
+) -> tuple[Report, Frames]:
+    """Return the report of one experiment and the results that it was built of; writes no file.
+
+    Args:
+        known: what its page says of its origin; notes on the runs and the plan of `decide` are added.
+        earlier: run id -> the run that was made with other code (`made_before`).
+        record: runs that were changed in the store are first imported again.
+    """
+    from plat_analysis.report.build import build_report
+
+    frames = load_results(home, uri, experiment, fix=record)
+    notes, (plan, is_written) = _notes(home, experiment, frames, record, earlier), plan_note(home, uri, experiment)
+    notes = (*notes, f"{plan}.") if plan and not is_written else notes
+    plan = f"{plan}; intervals of tables and figures make no allowance for its looks" if is_written else ""
+    return build_report(frames, experiment, replace(known, notes=notes, plan=plan)), frames
 
 
 def _name_replaced(folder: Path, path: Path) -> None:
@@ -181,10 +195,26 @@ def judged(home: Home, uri: str, experiment: Experiment) -> tuple[Judged, bool]:
 
     frames = load_results(home, uri, experiment)
     verdicts = check_claims(frames, experiment)
+    tell_plan(home, uri, experiment)
+    return Judged(experiment, verdicts, reference_beside(experiment, verdicts)), not frames.changed
+
+
+def tell_plan(home: Home, uri: str, experiment: Experiment) -> None:
+    """Tell by which plan the claims of a file with `decide` are decided, or that it has none."""
     plan, is_written = plan_note(home, uri, experiment)
     if plan:
         tell(f"note: decided by the plan {plan}" if is_written else f"warning: {plan}")
-    return Judged(experiment, verdicts, reference_beside(experiment, verdicts)), not frames.changed
+
+
+def tell_changed_code(home: Home, experiments: Iterable[Experiment]) -> Mapping[str, Earlier]:
+    """Tell what has changed in the code of runs; return the runs that were made with other code (`made_before`)."""
+    runs = [run for experiment in experiments for run in experiment.runs]
+    earlier = made_before(runs, home)
+    for line in changed_code(runs, home, earlier):
+        tell(f"note: {line}")
+    if earlier:
+        tell("note: --code-of-runs judges the runs of the earlier code")
+    return earlier
 
 
 class Tolerant:

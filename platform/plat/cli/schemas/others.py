@@ -41,9 +41,15 @@ class ImportData(TypedDict):
 class ExportData(TypedDict):
     """plat export"""
 
-    bundle: str
+    bundle: str | None
+    """Null with --logbook."""
+    logbook: str | None
+    """The folder of the pages; null without --logbook."""
+    hidden: list[str]
+    """Files of the logbook in which folders of this machine or secrets were replaced."""
     done: int
     failed: int
+    """Failed runs in the bundle; of a logbook, they are in `left_out`."""
     left_out: dict[str, str]
     """Run to the reason."""
 

@@ -11,20 +11,85 @@ from plat.cli.schemas.lines import ErrorData
 Axes = dict[str, Any]
 
 
+class ErrorControl(TypedDict):
+    """How the error of a verdict is held."""
+
+    method: str
+    """`one test`; `every row`: each row is shown by its own test; `holm`: Holm's procedure over the rows with enough
+    data; `looks`: group-sequential tests while seeds are added (`decide`), with Holm's procedure over the rows."""
+    level: float
+    """One-sided error of a wrong verdict, over all rows and looks of the claim."""
+    rows: int
+    looks: int
+    """Planned looks, among which the error is divided."""
+    in_words: str
+
+
+class RowOfVerdict(TypedDict):
+    """The numbers of a row of a claim; null where there are none, for example without enough data."""
+
+    row: str
+    """"" for the only row of a claim that names none."""
+    finding: str
+    """What is shown in it, such as `above zero`; `open`; or `without enough data`."""
+    estimate: float | None
+    """The mean change, level, slope or correlation."""
+    low: float | None
+    """Lower end of the interval of this row alone; null where fewer than three units allow none."""
+    high: float | None
+    level: float | None
+    """Of the interval, two-sided: 0.95. With `decide` it holds over all looks."""
+    over: str
+    """What the interval is over: seeds, builds, tasks, runs (unpaired) or settings; "" without one."""
+    about: str
+    """The builds of the base model that it is about; "" for runs without builds."""
+    unit: str
+    """points (of a change in percent), percent, or "": that of the metric."""
+    values: int
+    """Runs, or pairs of runs, from which the estimate is made."""
+    wanted: int
+    """Those that the file asks for."""
+    units: int
+    """Independent units of the interval and the tests."""
+    p: float | None
+    """One-sided, of the row's own test of its finding; of the claim in an open row. With `decide` there is none."""
+    p_corrected: float | None
+    """The same after Holm's procedure over the rows."""
+    tests: dict[str, float]
+    """Finding to the p-value of its own test, the claimed one first."""
+    note: str
+    """Why values are missing."""
+    run_ids: list[str]
+
+
 class Verdict(TypedDict):
     """The verdict on a claim."""
 
     id: str
     verdict: str
     """shown, shown_in_part, contradicted, not_of_this_size, open or not_enough_data."""
+    word: str
+    """The same in print: `shown in 3 of 9`; `reproduced` for a claim of a paper."""
     says: str
     """The claim."""
+    check: str
+    """The check that judged it."""
+    options: dict[str, Any]
+    """The options of the check in the file."""
+    scale: str
+    """What the runs are, such as `real scale, one seed` (`evidence` of the file or its paper); else their scale and
+    number of seeds."""
     reason: str
     """The numbers on which the verdict rests, in one sentence."""
     value: Any
     """The estimate, or a label of each row to its estimate."""
     p: float | None
-    """Corrected for the rows of the claim."""
+    """The p-value of the verdict over the rows: the largest of all rows if every row is shown, else the smallest after
+    Holm's procedure."""
+    error_control: ErrorControl | None
+    """Null where a check of a plug-in does not say it."""
+    rows: list[RowOfVerdict]
+    """Empty where a check of a plug-in gives none."""
     detail: str
     run_ids: list[str]
     expected: list[str] | None
@@ -41,7 +106,9 @@ class ClaimVerdict(Verdict):
     evidence: str
     """What the runs are, such as `one seed`; "" if neither the file nor its paper says."""
     stands_over_all: bool | None
-    """Whether it stands with one error over all claims that were asked for; null where that does not apply."""
+    """Whether it stands with one error over all claims that were asked for (Holm); null where that does not apply."""
+    claims_compared: int
+    """How many of these claims had enough data: those over which the error is held."""
     reference: str | None
     """What the committed results found, where there is not enough data here."""
     paper_claims: list[str]

@@ -128,22 +128,3 @@ def _indented(word: str, text: Sequence[str], width: int) -> list[str]:
 
 def _wrapped(text: str, width: int) -> list[str]:
     return fitted(text, width).split("\n")
-
-
-def as_json(lines: Sequence[VerdictLine], claimed: Sequence[PaperClaim]) -> list[dict[str, Any]]:
-    """Return the verdicts as JSON-able dicts, with experiment, source and the ids of the paper claims that each tests.
-
-    "stands_over_all" and "reference" are `holds` and `reference` of the line (see `VerdictLine`).
-    """
-    return [
-        {
-            **line.verdict.as_dict(),
-            "experiment": line.experiment.name,
-            "source": line.experiment.source,
-            "evidence": line.experiment.evidence_in_words,
-            "stands_over_all": line.holds,
-            "reference": str(line.reference) if line.reference else None,
-            "paper_claims": [claim.id for claim in claimed if (line.experiment.name, line.verdict.id) in claim.tests],
-        }
-        for line in lines
-    ]

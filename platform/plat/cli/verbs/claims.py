@@ -10,8 +10,8 @@ import typer
 from plat.app.entries import with_code_of_runs
 from plat.app.importing import catch_up
 from plat.app.loading import split
-from plat.app.messages import noted, tell
-from plat.app.report_making import Tolerant, judged
+from plat.app.messages import noted
+from plat.app.report_making import Tolerant, judged, tell_changed_code
 from plat.cli.common import (
     RUNS_FAILED,
     Arguments,
@@ -25,9 +25,7 @@ from plat.cli.schemas.results import ClaimsData
 from plat.cli.screen.badge import drawn
 from plat.cli.screen.table import fitted
 from plat.cli.screen.verdict_list import FOLDER, as_list, files_with_claims, in_full, is_folder
-from plat.cli.screen.verdict_list import as_json as verdicts_as_json
 from plat.errors import SpecError
-from plat.planning.changed_code import changed_code, made_before
 from plat.store.disk.durable import write
 from plat.store.home import Home
 from plat.units import counted
@@ -74,7 +72,7 @@ def _judged(
     notes: list[str],
 ) -> Result:
     from plat_analysis.claims.reference import paper_claims
-    from plat_analysis.report.verdicts import verdict_lines
+    from plat_analysis.report.verdicts import as_json, verdict_lines
 
     files, overrides = split(arguments)
     folders = files or ([FOLDER] if FOLDER.is_dir() else [])
@@ -86,12 +84,7 @@ def _judged(
     experiments = [] if claim_nothing else tolerant.load(dict.fromkeys(named), overrides, home, WITHOUT_FOLDER)
     experiments = with_code_of_runs(experiments, place) if code_of_runs else experiments
     exit_code = catch_up(place, uri, experiments)
-    runs = [run for experiment in experiments for run in experiment.runs]
-    earlier = made_before(runs, place)
-    for line in changed_code(runs, place, earlier):
-        tell(f"note: {line}")
-    if earlier:
-        tell("note: --code-of-runs judges the runs of the earlier code")
+    if tell_changed_code(place, experiments):
         exit_code = exit_code or RUNS_FAILED
     claimed = paper_claims(experiments)
     checked = []
@@ -101,7 +94,7 @@ def _judged(
             exit_code = exit_code if done[1] else RUNS_FAILED
     lines = verdict_lines(checked)
     failed = [error.to_json() for error in tolerant.failed]
-    data = {"claims": verdicts_as_json(lines, claimed), "notes": notes, "failed": failed}
+    data = {"claims": as_json(lines, claimed), "notes": notes, "failed": failed}
 
     if badge is not None:
         write(badge, drawn([line.verdict for line in lines]).encode())

@@ -78,7 +78,7 @@ def export_bundle(
             for experiment in experiments
         ],
         overrides=list(overrides),
-        files=_files(experiments),
+        files=experiment_files(experiments),
     )
     write_bundle(bundle, folder)
     return report
@@ -128,8 +128,8 @@ def _read(home: Home, run_id: str) -> tuple[BundledRun | None, str]:
     return run, ""
 
 
-def _files(experiments: Sequence[Experiment]) -> dict[str, str]:
-    """Return path -> text of the experiment files and their papers; raises SpecError if two files share a path."""
+def experiment_files(experiments: Sequence[Experiment]) -> dict[str, str]:
+    """Return path -> text of the experiment files and their papers; raises SpecError if two share a path."""
     files: dict[str, str] = {}
     for experiment in experiments:
         paths = {f"{experiment.path.stem}.yaml": experiment.path}  # several searches may share one file
@@ -139,7 +139,7 @@ def _files(experiments: Sequence[Experiment]) -> dict[str, str]:
             text = read_text(path)
             if files.setdefault(name, text) != text:
                 raise SpecError(
-                    f"two different files would be {name} in the bundle", where=str(path), fix="export them apart"
+                    f"two different files would be {name} in one folder", where=str(path), fix="export them apart"
                 )
     return files
 
