@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from plat.spec.expansion.experiment import Experiment
 from plat.units import counted
+from plat_analysis.data.labels import stands_in
 from plat_analysis.statistics.intervals import LEVEL, Estimate
 from plat_analysis.statistics.significance import holm
 
@@ -129,7 +130,7 @@ def tested_rows(kinds: Mapping[str, str], tests: Mapping[str, Mapping[str, float
 def scale_in_words(experiment: Experiment, run_ids: Collection[str]) -> str:
     """Return what the runs of a verdict are: `evidence` of the file or its paper, or their scale and number of seeds.
 
-    For example `real scale, one seed`, or `scale smoke, 5 seeds`; of runs of which nothing else is known, `20 runs`.
+    For example `real scale, one seed`, or `stand-ins, scale smoke, 5 seeds`; without any of these, `20 runs`.
     """
     if experiment.evidence_in_words:
         return experiment.evidence_in_words
@@ -138,7 +139,8 @@ def scale_in_words(experiment: Experiment, run_ids: Collection[str]) -> str:
     scales = dict.fromkeys(str(scale) for run in runs if (scale := run.config.get("scale")))
     seeds = {str(seed) for run in runs if (seed := run.axes.get("seed", run.config.get("seed"))) is not None}
     number = counted(len(seeds), "seed") if seeds else counted(len(runs), "run")
-    return ", ".join([*([f"scale {'+'.join(scales)}"] if scales else []), number])
+    words = ["stand-ins"] if any(stands_in(run.config) for run in runs) else []
+    return ", ".join([*words, *([f"scale {'+'.join(scales)}"] if scales else []), number])
 
 
 def numbered_rows(

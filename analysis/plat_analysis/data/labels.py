@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from plat_analysis.data.results import RunView
 from plat_analysis.shown_text import printable
@@ -96,7 +97,12 @@ def count(parameters: float) -> str:
 
 def is_stand_in(run: RunView) -> bool:
     """Return True if a small model trained from scratch ran: the config has `model.shape` and no `model.path`."""
-    model = run.run.config.get("model")
+    return stands_in(run.run.config)
+
+
+def stands_in(config: Mapping[str, Any]) -> bool:
+    """Return True if a run with this config trains a small model from scratch in the place of another."""
+    model = config.get("model")
     return isinstance(model, dict) and "shape" in model and not model.get("path")
 
 

@@ -10,7 +10,7 @@ Links are relative, and equal reports give equal bytes.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,6 +31,7 @@ def logbook_files(
     names: Mapping[str, str],
     commands: Mapping[str, Sequence[str]],
     clean: Callable[[Mapping[str, bytes]], Mapping[str, bytes]],
+    changed: Collection[str] = (),
 ) -> dict[str, bytes]:
     """Return relative path -> content of the files of a logbook, without experiment files.
 
@@ -39,11 +40,12 @@ def logbook_files(
         names: the same folder -> the experiment file, relative to the pages.
         commands: the same folder -> what makes the runs, the report and the verdicts again.
         clean: returns the files of a report as they are published, perhaps fewer.
+        changed: experiment files that are not published as they are.
     """
     files: dict[str, bytes] = {}
     for folder, report in reports.items():
         own = clean({f"{folder}/{name}": data for name, data in report_files(report).items() if name not in PAGES})
-        published = Published(folder, names[folder], tuple(commands[folder]), tuple(own))
+        published = Published(folder, names[folder], tuple(commands[folder]), tuple(own), names[folder] not in changed)
         report.provenance = replace(report.provenance or Provenance(), published=published)
         files |= own
     shown = list(reports.values())

@@ -14,8 +14,8 @@ from plat_analysis.report.report import Report
 def markdown_page(report: Report) -> str:
     """Return the page. Its figures must have been drawn (`report_files.draw`); others are left out.
 
-    A picture is `NAME.svg`, relative to the page; in a logbook `FOLDER/NAME.svg`. The page does not name its command, so
-    it is the same wherever it is made; a logbook names commands that are the same.
+    A picture is `NAME.svg`, relative to the page; in a logbook `FOLDER/NAME.svg`. A report names no command,
+    so its page is the same wherever it is made; a logbook names those that do it again.
     """
     return "\n\n".join(_parts(Section(report))) + "\n"
 
@@ -46,8 +46,10 @@ def _parts(section: Section) -> Iterator[str]:
         yield f"## Conclusion\n\n{inert(section.conclusion)}"
     if section.published:
         file = section.published.file
-        yield f"## Do it again\n\nIn this folder, with the code of the runs ([{file}]({quote(file)}) is the file):"
+        yield f"## Do it again\n\n{section.published.how}"
         yield "\n".join(["```", *section.published.commands, "```"])
-        yield "Files: " + ", ".join(f"[{name.removeprefix(folder)}]({quote(name)})" for name in section.published.files)
+        yield f"Files: [{file}]({quote(file)}), " + ", ".join(
+            f"[{name.removeprefix(folder)}]({quote(name)})" for name in section.published.files
+        )
     yield "## How it was made"
     yield "\n".join(f"- {name}: {inert(text)}" for name, text in section.provenance if name != "command")

@@ -147,12 +147,22 @@ class Published:
     file      the experiment file, relative to the page
     commands  what makes the runs, the report and the verdicts again, in the folder of the logbook
     files     names of the files in `folder`
+    is_clean  False where names of the machine or secrets were replaced in the experiment file
     """
 
     folder: str
     file: str
     commands: tuple[str, ...]
     files: tuple[str, ...] = ()
+    is_clean: bool = True
+
+    @property
+    def how(self) -> str:
+        """Return what a reader must know before the commands."""
+        text = "In this folder, with the code of the runs"
+        if self.is_clean:
+            return f"{text}:"
+        return f"{text}, once `…/` and `***` in {self.file} are replaced by your own paths and keys:"
 
 
 def environment_facts(runs: Iterable[RunView]) -> list[tuple[str, str]]:

@@ -57,17 +57,20 @@ def write_logbook(home: Home, uri: str, experiments: Sequence[Experiment], folde
     and PluginError as reports do.
     """
     if os.path.lexists(folder) and not (folder.is_dir() and not folder.is_symlink() and not any(folder.iterdir())):
-        raise HomeError("something is in the way of the logbook", where=str(folder), fix="name a new folder with --out")
+        raise HomeError(
+            "something is in the way of the logbook", where=str(folder), fix="name a new folder with --out DIR"
+        )
     from plat_analysis.report.logbook import CLAIMS, claims_data, claims_json, logbook_files
 
+    texts = {f"{RESERVED}/{name}": text for name, text in experiment_files(experiments).items()}
     with noted() as notes:
         is_damaged = catch_up(home, uri, experiments) != 0
         earlier = tell_changed_code(home, experiments)
         reports: dict[str, Report] = {}
-        for one in experiments:
+        for below, one in zip(_folders(experiments), experiments, strict=True):
             command = shlex.join(["plat", "report", _file(one), *one.overrides])
             known = replace(provenance(one), command=command)
-            reports[_folder(one)] = built_report(home, uri, known, one, earlier)[0]
+            reports[below] = built_report(home, uri, known, one, earlier)[0]
             tell_plan(home, uri, one)
     runs = {run.id: run for report in reports.values() for run in report.results.runs}
     missing = {run.run.name: run.missing for run in runs.values() if run.missing}
@@ -76,13 +79,13 @@ def write_logbook(home: Home, uri: str, experiments: Sequence[Experiment], folde
         what = "there is nothing to publish: no run of these files has a result here"
         fix = "`plat sweep` does them; --home DIR (or PLAT_HOME) names another home"
         raise HomeError(what, where=str(home.root), fix=fix)
-    texts = {f"{RESERVED}/{name}": text for name, text in experiment_files(experiments).items()}
     names = {name: _file(one) for name, one in zip(reports, experiments, strict=True)}
     again = {name: commands(one, texts[_file(one)]) for name, one in zip(reports, experiments, strict=True)}
     clean = Cleaner(home)
-    files = logbook_files(reports, names, again, clean)
+    own = clean({name: text.encode() for name, text in texts.items()})
+    files = logbook_files(reports, names, again, clean, clean.changed)
     files[CLAIMS] = claims_json(claims_data(list(reports.values()), notes)).encode()
-    files |= {name: text.encode() for name, text in texts.items()}
+    files |= own
     _write(clean(files), folder)
     failed = any(report.failures for report in reports.values())
     claims = sum(len(report.claims) for report in reports.values())
@@ -90,10 +93,13 @@ def write_logbook(home: Home, uri: str, experiments: Sequence[Experiment], folde
     return Logbook(done, len(runs), missing, claims, tuple(clean.changed), is_whole)
 
 
-def _folder(experiment: Experiment) -> str:
-    """Return the folder of the files of an experiment."""
-    name = re.sub(r"[^A-Za-z0-9_.@-]+", "-", experiment.report_name)
-    return f"{name}-files" if name == RESERVED else name
+def _folders(experiments: Sequence[Experiment]) -> list[str]:
+    """Return the folder of the files of each experiment: its name without characters that a web address changes."""
+    taken = [RESERVED, "index.html", "README.md", "claims.json"]
+    for experiment in experiments:
+        name = re.sub(r"[^A-Za-z0-9_.@-]+", "-", experiment.report_name).lstrip(".")
+        taken.append(next(n for i in range(len(taken) + 1) if (n := f"{name}-{i + 1}" if i else name) not in taken))
+    return taken[4:]
 
 
 def _file(experiment: Experiment) -> str:
