@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 
 import pytest
+from claimed_store import claimed_store
 from plat_fixtures import home, spec
 from runner_runs import make
 
@@ -12,7 +13,7 @@ from plat.runner.execution import execute
 from plat.store.home import Home
 from plat.store.run_directory.paths import RunPaths
 
-__all__ = ["executed", "home", "spec", "toy"]
+__all__ = ["claimed_store", "executed", "home", "spec", "toy"]
 
 
 @pytest.fixture

@@ -8,10 +8,8 @@ import re
 import jsonschema
 import numpy as np
 import pytest
-from claimed_store import SEEDS, claimed_store, score
+from claimed_store import SEEDS, score
 from scipy import stats
-
-__all__ = ["claimed_store"]
 
 
 @pytest.fixture
