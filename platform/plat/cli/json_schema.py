@@ -31,21 +31,31 @@ def schema_of(gives: type, name: str, *, is_lines: bool) -> dict[str, Any]:
 def _schema(kind: type) -> dict[str, Any]:
     from pydantic import TypeAdapter
 
-    _configure(kind)
-    return TypeAdapter(kind).json_schema()
+    types = _configured(kind)
+    found: dict[str, Any] = TypeAdapter(kind).json_schema()
+    for name, part in {kind.__name__: found, **found.get("$defs", {})}.items():
+        for base in getattr(types[name], "__orig_bases__", ()):  # pydantic reads the docstrings of own keys alone
+            if base.__name__ in types:
+                for key, one in TypeAdapter(base).json_schema()["properties"].items():
+                    if "description" in one:
+                        part["properties"][key].setdefault("description", one["description"])
+    return found
 
 
-def _configure(kind: Any) -> None:
-    """Let pydantic read the docstrings of the keys of a type and of those in it, and forbid other keys."""
+def _configured(kind: Any) -> dict[str, Any]:
+    """Let pydantic read the docstrings of the keys of a type and of those in it, and forbid other keys.
+
+    Returns name -> type, of all of these types and of those from which they inherit keys.
+    """
     from typing import get_args, get_type_hints
 
     from typing_extensions import is_typeddict
 
-    if is_typeddict(kind):
-        extra = "allow" if kind.__name__ in OPEN else "forbid"
-        kind.__pydantic_config__ = {"extra": extra, "use_attribute_docstrings": True}
-        for hint in get_type_hints(kind).values():
-            _configure(hint)
-    else:
-        for part in get_args(kind):
-            _configure(part)
+    if not is_typeddict(kind):
+        return {name: one for part in get_args(kind) for name, one in _configured(part).items()}
+    extra = "allow" if kind.__name__ in OPEN else "forbid"
+    kind.__pydantic_config__ = {"extra": extra, "use_attribute_docstrings": True}
+    found = {kind.__name__: kind}
+    for part in (*get_type_hints(kind).values(), *getattr(kind, "__orig_bases__", ())):
+        found |= _configured(part)
+    return found

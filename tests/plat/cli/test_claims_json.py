@@ -71,6 +71,13 @@ def test_levels_are_corrected_by_holm_over_the_rows(claims):
     assert [row["finding"] for row in claim["rows"]] == ["shown" if p <= 0.025 else "open" for p in holm]
 
 
+def test_the_schema_describes_inherited_keys(plat):
+    kinds = json.loads(plat("schema", "claims")[1])["$defs"]
+    for key in ("verdict", "scale", "error_control", "rows", "p", "stands_over_all"):
+        assert kinds["ClaimVerdict"]["properties"][key]["description"]
+    assert kinds["RowOfVerdict"]["properties"]["p_corrected"]["description"]
+
+
 def test_the_error_is_said(claims):
     helps, high = claims["helps"], claims["high"]
     assert helps["error_control"]["method"] == "every row" and helps["p"] == max(row["p"] for row in helps["rows"])
