@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote
@@ -17,7 +18,8 @@ from urllib.parse import unquote
 import jsonschema
 import pytest
 
-from plat.app.logbook import Cleaner
+from plat.app.logbook import Cleaner, _folders
+from plat.spec.expansion.experiment import load_experiment
 from plat.store.home import Home
 
 SEARCH = """
@@ -91,7 +93,7 @@ def test_it_has_everything_and_links_only_into_itself(export, store, plat):
         ):
             assert words in page
         assert "plat claims experiments/mine.yaml --check" in page and "packages" in page and "each of 2 rows" in page
-        assert "once `…/` and `***` in experiments/mine.yaml are replaced" in page
+        assert "once …/ and *** in experiments/mine.yaml are replaced" in page.replace("`", "")
 
 
 def test_no_name_of_the_machine_and_no_secret_is_published(export, store):
@@ -206,6 +208,14 @@ def test_a_read_only_folder_is_one_message(export, store):
 )
 def test_folders_and_secrets_are_replaced_and_nothing_else(text, clean, tmp_path):
     assert Cleaner(Home(tmp_path)).text(text) == (text if clean is None else clean)
+
+
+def test_each_file_has_a_folder_of_its_own(claimed_store):
+    experiment = load_experiment(claimed_store / "mine.yaml")
+    names = ("mine", "a b", "a-b", "README.md", "experiments", ".x")
+    found = _folders([replace(experiment, name=name) for name in names])
+    assert found[:3] == ["mine", "a-b", "a-b-2"] and found[5] == "x"
+    assert len(set(found)) == len(names) and not {"README.md", "experiments"} & set(found)
 
 
 def test_a_figure_with_a_path_in_it_is_there_as_svg_alone(tmp_path):
