@@ -64,13 +64,14 @@ def write_logbook(home: Home, uri: str, experiments: Sequence[Experiment], folde
 
     texts = {f"{RESERVED}/{name}": text for name, text in experiment_files(experiments).items()}
     with noted() as notes:
-        is_damaged = catch_up(home, uri, experiments) != 0
+        is_partial = catch_up(home, uri, experiments) != 0
         earlier = tell_changed_code(home, experiments)
         reports: dict[str, Report] = {}
         for below, one in zip(_folders(experiments), experiments, strict=True):
             command = shlex.join(["plat", "report", _file(one), *one.overrides])
             known = replace(provenance(one), command=command)
-            reports[below] = built_report(home, uri, known, one, earlier)[0]
+            reports[below], frames = built_report(home, uri, known, one, earlier)
+            is_partial |= bool(frames.changed)
             tell_plan(home, uri, one)
     runs = {run.id: run for report in reports.values() for run in report.results.runs}
     missing = {run.run.name: run.missing for run in runs.values() if run.missing}
@@ -89,7 +90,7 @@ def write_logbook(home: Home, uri: str, experiments: Sequence[Experiment], folde
     _write(clean(files), folder)
     failed = any(report.failures for report in reports.values())
     claims = sum(len(report.claims) for report in reports.values())
-    is_whole = not (missing or failed or is_damaged)
+    is_whole = not (missing or failed or is_partial)
     return Logbook(done, len(runs), missing, claims, tuple(clean.changed), is_whole)
 
 
@@ -126,7 +127,7 @@ def commands(experiment: Experiment, text: str) -> list[str]:
 
 _BEFORE = r"(?<![\w./<~*)+-])"  # no tag, address, fraction or relative path
 _PATH = re.compile(_BEFORE + r"(?!/(?:usr|bin|sbin|dev|etc|proc|sys|lib)/)/(?:[\w.+@%\\-]+/)+(?=[\w.+@%\\-])")
-_DRIVE = re.compile(r"\b[A-Za-z]:\\+(?:[^\\\s\"'<>|]+\\+)+")
+_DRIVE = re.compile(r"\b[A-Za-z]:\\+Users\\+(?:[^\\\s\"'<>|]+\\+)+")
 _PICTURE = re.compile(r"(data:image/[^\"']*)")  # text in Base64 may look like a path
 TEXTS = (".html", ".md", ".json", ".csv", ".tex", ".svg", ".yaml")
 

@@ -18,7 +18,7 @@ from urllib.parse import unquote
 import jsonschema
 import pytest
 
-from plat.app.logbook import Cleaner, _folders
+from plat.app.logbook import Cleaner, _folders, commands
 from plat.spec.expansion.experiment import load_experiment
 from plat.store.home import Home
 
@@ -208,6 +208,16 @@ def test_a_read_only_folder_is_one_message(export, store):
 )
 def test_folders_and_secrets_are_replaced_and_nothing_else(text, clean, tmp_path):
     assert Cleaner(Home(tmp_path)).text(text) == (text if clean is None else clean)
+
+
+def test_commands_with_imports_plug_ins_and_overrides(claimed_store):
+    experiment = load_experiment(claimed_store / "mine.yaml", ["lr=0.1"])
+    text = "# By others.\n#   plat import log runs --path '{lr}.log' \\\n#     --axes lr\n# plat imports\ntitle: x\n"
+    first = ["plat import log runs --path '{lr}.log' --axes lr", "plat sweep experiments/mine.yaml lr=0.1"]
+    assert commands(experiment, text)[:2] == first
+    other = replace(experiment, runs=[replace(run, trainer="mine:Trainer") for run in experiment.runs], claims=[])
+    words = "experiments/mine.yaml lr=0.1 --allow-import"
+    assert commands(other, "") == [f"plat sweep {words}", f"plat report {words}"]
 
 
 def test_each_file_has_a_folder_of_its_own(claimed_store):
