@@ -88,7 +88,8 @@ class VerdictLine:
         if verdict.control:
             parts.append(f"error: {verdict.control.in_words}")
         if levels := sorted({row.level for row in verdict.rows if row.has_interval}):
-            parts.append(f"intervals: {' and '.join(f'{100 * level:g} %' for level in levels)} of each row alone")
+            of = "over all looks" if verdict.control and verdict.control.method == "looks" else "of each row alone"
+            parts.append(f"intervals: {' and '.join(f'{100 * level:g} %' for level in levels)} {of}")
         if verdict.expected:
             words = " or ".join(verdict.expected).replace("_", " ")
             parts.append(f"expected: {words}{'' if verdict.as_expected else ' (differs)'}")

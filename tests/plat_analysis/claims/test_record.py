@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ from plat_analysis.claims.correlated import correlated
 from plat_analysis.claims.engine import Verdict
 from plat_analysis.claims.record import ErrorControl, scale_in_words
 from plat_analysis.claims.trend import trend
+from plat_analysis.report.verdicts import Judged, verdict_lines
 
 
 def agreeing(verdict: Verdict) -> dict[str, dict]:
@@ -146,3 +148,13 @@ def test_the_scale_is_always_said(make_experiment):
         run.config["model"]["path"] = "a model"
     assert scale_in_words(experiment, ids[:1]) == "scale smoke, 1 seed"
     assert scale_in_words(experiment, []) == "0 runs"
+
+
+def test_how_a_verdict_was_reached_in_words(made):
+    fields = {"rows": "variant", "measure": "final", "builds": "fixed", "smallest": 5.0}
+    for decide, words in ((None, "95 % of each row alone"), (Decide((8, 12), error=0.01), "98 % over all looks")):
+        frames, experiment = made(noisy(0.3), seeds=12, decide=decide)
+        verdict = replace(mean_delta_positive(frames, experiment, **fields), scale="stand-ins", expected=("open",))
+        (line,) = verdict_lines([Judged(experiment, [verdict])])
+        assert line.how.startswith("stand-ins; error: one-sided at ") and f"; intervals: {words}; " in line.how
+        assert line.how.endswith("expected: open (differs)")
