@@ -13,7 +13,9 @@ def said(plat, *command):
 
 
 def same_or_absent(out, whole):
-    """Whether every number shown is the right one, or a dash; or a warning says why not."""
+    """Whether every number shown is the right one, or a dash; or a warning says why not. Lines on progress count not:
+    a run whose result is gone is done again, and they say so."""
+    out, whole = (re.sub(r"^\[ +[\d.]+ s\] .*\n", "", text, flags=re.MULTILINE) for text in (out, whole))
     cells, right = (
         [word for word in text.split() if word[0] == "—" or re.search(r"\d", word)] for text in (out, whole)
     )

@@ -181,3 +181,11 @@ def test_a_lease_that_was_stolen_is_not_removed_by_its_first_owner(paths):
     paths.lease.write_text(json.dumps(facts | {"host": "elsewhere", "attempt": 2}))
     held.release()
     assert paths.lease.exists()
+
+
+def test_the_record_of_another_submission_is_damage(home, paths):
+    first, second = handed_over(home, paths), new_submission(home)
+    assert first.facts() and not damaged_submissions(home)
+    assert taken(second, "f" * 16)
+    shutil.copy(second.manifest, first.manifest)
+    assert first.facts() == {} and first.tasks() == [] and damaged_submissions(home) == [first]

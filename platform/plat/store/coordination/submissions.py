@@ -72,9 +72,13 @@ class Submission:
         return self.root / f"starts-{task}.jsonl"
 
     def facts(self) -> dict[str, Any]:
-        """Return the content of submission.json; {} if it is absent, damaged, or not written by plat (no checksum)."""
+        """Return the content of submission.json; {} if it is absent, damaged, or not written by plat (no checksum).
+
+        The record of another submission, which a copy may have brought here, is damage.
+        """
         facts, is_checked = load_json(self.manifest)
-        return facts or {} if is_checked else {}
+        is_own = facts is not None and facts.get("name", self.name) == self.name  # plat 0.5 wrote no name
+        return facts or {} if is_checked and is_own else {}
 
     def tasks(self) -> list[list[str]]:
         """Return the run ids of each task; [] if submission.json is missing or damaged."""
