@@ -124,9 +124,10 @@ def _caption(shown: Mapping[Key, Shown], printed: PrintedTable, outcome: str) ->
         f"Spearman's correlation with {outcome} over {settings} settings. Between settings: the correlation of means",
         "over seeds, in each build of the base model. Within a setting: the correlation of runs, after the means of",
         "their setting and of their seed are subtracted. 95 % intervals over settings.",
-        "Dark: it is shown that it is not zero, between settings within families of settings and with measure and",
-        f"outcome of different runs; the error over all {judged} is controlled at 5 % (Holm)." if judged else "",
-        f"None is judged: this needs {MIN_JUDGED} runs in each setting, and no missing run." if not judged else "",
+        "Dark: it is shown that it is not zero, between settings within families of settings and with measure and "
+        f"outcome of different runs; the error over all {judged} is controlled at 5 % (Holm)."
+        if judged
+        else f"No correlation is judged: this needs {MIN_JUDGED} runs in each setting, and no missing run.",
         "Hollow: published, over runs that the paper does not list."
         if any(_published(printed, key) is not None for key in shown)
         else "",
