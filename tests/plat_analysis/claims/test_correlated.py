@@ -147,7 +147,7 @@ def test_a_figure_of_what_is_there_has_no_star(planted):
     for point in figure.points:
         assert point["settings"] == 8 and point["star"] == 0 and point["p_corrected"] is None
         assert "s0 has 0 of 10 runs" in point["note"]
-    assert "None is judged" in figure.caption
+    assert "No correlation is judged" in figure.caption
     few = drawn(planted({"PPO": (1, 1)}, holes=range(40)))
     assert [point["value"] for point in few.points] == [None, None] and "5 of 9 settings" in few.points[0]["note"]
     images(few)
