@@ -38,7 +38,7 @@ from plat_analysis.report.report import Provenance, Report
 # Lay out a report by axes: those of a file without `report:`, and those that the command line added.
 
 MOST_CURVES = 6  # of metrics that no claim is about
-MOST_PANELS = 100  # of curves that the file does not ask for; a thousand take matplotlib half an hour
+MOST_PANELS = 100  # of curves that the file does not ask for; many more take matplotlib minutes
 MOST_PRINTED = 2  # on the terminal, of runs without claims and headline metric
 # Learning rates, times, counters, speed: what loggers add by themselves.
 HOUSEKEEPING = re.compile(
