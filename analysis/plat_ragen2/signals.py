@@ -71,7 +71,8 @@ def foretells(results: Results, asked: ForetellsOptions) -> Verdict:
         if isinstance(found, str):
             return RowTests(None, None, f"{name} ({found})")
         shares = f"{number(found.without, 2)} to {number(found.with_it, 2)}"
-        tests = f"p {p_value(found.p)} (permutation and sign flips)"
+        used = "permutation and sign flips" if len(asked.all_known) == 1 else "permutation, sign flips and jackknife"
+        tests = f"p {p_value(found.p)} ({used})"
         line = f"{name} at {asked.at} raises the explained share from {shares}; each setting is left out, {tests}"
         return RowTests(found.p, 1.0, line)
 

@@ -51,11 +51,13 @@ def foretell(
     measure, outcome  [setting, build, seed], without NaN
     known             the same, or several as [known, setting, build, seed]
     families          the family of each setting, within which settings are permuted (default: all are of one)
-    The p-value is the larger of two, both with settings as units:
+    The p-value is the largest of two, or of three with several known ones, all with settings as units:
     - permutation of the measure's residual beside the known ones and the build, all runs of a setting together
       (Freedman and Lane 1983); it assumes that settings vary alike
     - sign flips of each setting's sum of products of both residuals (Cameron, Gelbach and Miller 2008, null imposed);
       settings may vary differently, but fewer than seven never show anything
+    - with several known ones: Student's t of the measure's weight, its error from settings left out (`jackknife_p`).
+      The other two alone erred in up to .04 instead of .025 with four known ones, in simulated runs
     Known measures count as they are measured: one that is noisy leaves to others what it misses.
     A constant outcome gives shares of 0 and p 1. Raises ValueError for fewer than `least_settings`, unequal shapes, or
     NaN.
@@ -84,7 +86,41 @@ def foretell(
         return Foretold(0.0, 0.0, 1.0)
     products = (rest * _rest(y, base)).sum(axis=(1, 2))  # a number a setting, symmetric about zero under the null
     flips_p = min(1.0, 2 * sign_flip_p((products if products.sum() >= 0 else -products).tolist()))
-    return Foretold(1 - without / means, 1 - (without - float(added[0])) / means, max(p, flips_p))
+    weight_p = jackknife_p(x, given, y, families) if len(given) > 1 else 0.0
+    return Foretold(1 - without / means, 1 - (without - float(added[0])) / means, max(p, flips_p, weight_p))
+
+
+def jackknife_p(x: Array, known: Array, y: Array, families: Families | None = None) -> float:
+    """Return the two-sided p-value of "x has no weight in y beside the known ones, the build and the family".
+
+    The weight is that of least squares over all runs. Its error is the jackknife's, with a setting left out each time
+    (Efron and Stein 1981), and Student's t has as many degrees of freedom as settings are left by what is known.
+
+    known     [known, setting, build, seed]
+    families  the family of each setting (default: all are of one)
+    It is 1 where nothing is left of x or y, or no degree of freedom.
+    """
+    from scipy.special import stdtr
+
+    count, builds = len(x), x.shape[1]
+    owners = ["" for _ in x] if families is None else list(families)
+    indicators = np.array([[float(own == family) for family in dict.fromkeys(owners)] for own in owners])[:, 1:]
+    shape = (count, -1, builds)
+    base = [np.broadcast_to(np.eye(builds)[None, :, None, :], (*x.shape, builds)).reshape(shape)]
+    base += [np.moveaxis(known, 0, -1).reshape(count, -1, len(known))]
+    base += [np.repeat(indicators[:, None], base[0].shape[1], axis=1)]
+    beside, outcome = np.concatenate(base, axis=-1), y.reshape(count, -1)
+    freedom = count - len(known) - indicators.shape[1] - 2
+    if freedom < 1 or not _rest(x.reshape(count, -1), beside).any() or not _rest(outcome, beside).any():
+        return 1.0
+    columns = np.concatenate([x.reshape(count, -1, 1), beside], axis=-1)
+    products = np.einsum("src,srd->scd", columns, columns)
+    moments = np.einsum("src,sr->sc", columns, outcome)
+    weight = (np.linalg.pinv(products.sum(axis=0), hermitian=True) @ moments.sum(axis=0))[0]
+    inverses = np.linalg.pinv(products.sum(axis=0) - products, hermitian=True)
+    weights = np.einsum("scd,sd->sc", inverses, moments.sum(axis=0) - moments)[:, 0]
+    error = float(np.sqrt((count - 1) / count * ((weights - weight) ** 2).sum()))
+    return float(2 * stdtr(freedom, -abs(weight) / error)) if error > 0 else 0.0
 
 
 def least_settings(known: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from plat_analysis.statistics.leads import foretell
+from plat_analysis.statistics.leads import foretell, jackknife_p
 
 SHAPE = (10, 2, 4)
 
@@ -91,3 +91,33 @@ def test_what_cannot_be_told_is_refused():
     holed[0, 0, 0] = np.nan
     with pytest.raises(ValueError, match="missing"):
         foretell(holed, values, values)
+
+
+def test_the_jackknife_is_that_of_separate_regressions():
+    """Against a loop of regressions with a setting left out, beside the known, the builds and the families."""
+    from scipy.stats import t as student
+
+    random = np.random.default_rng(6)
+    families = np.repeat(["a", "b", "c"], [6, 5, 4])
+    x, one, two, y = random.standard_normal((4, 15, 2, 3))
+    y = y + 0.3 * x + one
+    known = np.stack([one, two])
+
+    def weight(kept):
+        rows = [
+            [x[s, b, r], one[s, b, r], two[s, b, r], b == 0, b == 1, families[s] == "b", families[s] == "c"]
+            for s in kept
+            for b in range(2)
+            for r in range(3)
+        ]
+        fit, *_ = np.linalg.lstsq(np.array(rows, float), np.concatenate([y[s].ravel() for s in kept]), rcond=None)
+        return fit[0]
+
+    whole = weight(range(15))
+    apart = np.array([weight([s for s in range(15) if s != left]) for left in range(15)])
+    error = np.sqrt(14 / 15 * ((apart - whole) ** 2).sum())
+    expected = 2 * student.sf(abs(whole / error), 15 - 2 - 2 - 2)
+    assert jackknife_p(x, known, y, list(families)) == pytest.approx(expected, rel=1e-8)
+    assert foretell(x, known, y, families=list(families)).p >= expected * (1 - 1e-8)
+    assert jackknife_p(one, known, y) == 1.0 and jackknife_p(x, known, np.zeros_like(y)) == 1.0
+    assert jackknife_p(x[:6], known[:, :6], y[:6], list("abcabc")) == 1.0  # no degree of freedom
