@@ -100,6 +100,7 @@ def test_metrics_and_table_say_the_same():
     assert result.metrics() == {
         "probe/retrieval_acc": 7 / 16,
         "probe/retrieval_chance": 1 / 8,
+        "probe/valid_reasonings": 6.0,
         "probe/fluent": 5 / 16,
         "probe/h_z_given_x": 2.0,
         "probe/level/template": 2 / 16,

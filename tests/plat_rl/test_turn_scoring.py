@@ -79,3 +79,29 @@ def test_a_turn_that_one_group_reaches_has_nothing_to_compare(compose, play):
     batch.reasoning_length[batch.turn_of_row == 1] = -1
     assert {name.split("/")[1] for name in scored(batch)[0] if "turn_" in name.split("/")[1]} >= {"turn_1"}
     assert not [name for name in scored(batch)[0] if name.startswith("mi/turn_2/")]
+
+
+def test_valid_reasonings_are_counted_and_nothing_else_changes(compose, play):
+    """The counts against loops over turns; without some reasonings the others are scored as before."""
+    batch = play(compose("task=sokoban"), groups=4, size=6)
+    batch.reasoning_length[::3] = -1  # never closed
+    batch.reasoning_length[1::7] = 0  # empty
+    metrics, _, asked = scored(batch)
+    has = [length > 0 for length in batch.reasoning_length]
+    turns = {f"turn_{turn + 1}": [r for r, at in enumerate(batch.turn_of_row) if at == turn] for turn in range(3)}
+    for scope, rows in {"first_turn": turns["turn_1"], **turns}.items():
+        valid = [row for row in rows if has[row]]
+        assert metrics[f"mi/{scope}/valid_reasonings"] == len(valid)
+        assert metrics[f"mi/{scope}/valid_share"] == pytest.approx(len(valid) / len(rows))
+    assert metrics["mi/trajectory/valid_share"] == pytest.approx(np.mean(has))
+    drawn = {int(row) for row in asked[1][0]}
+    assert metrics["mi/trajectory/valid_reasonings"] == len(drawn) < sum(has)  # drawn with replacement
+    assert all(has[row] for rows, _ in asked for row in rows)
+
+
+def test_a_sample_is_counted_and_not_all_that_are_valid(compose, play):
+    batch = play(compose("task=sokoban"), groups=4, size=6)
+    metrics, *_ = scored(batch, MIConfig(samples=5, trajectory=False))
+    assert metrics["mi/first_turn/valid_reasonings"] == 5
+    batch.reasoning_length[:] = 0
+    assert scored(batch)[0] == {}

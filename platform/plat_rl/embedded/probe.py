@@ -62,6 +62,8 @@ class ProbeResult:
     def metrics(self) -> dict[str, float]:
         """Return means over all reasonings; `probe/h_z_given_x` is left out if there is no reasoning.
 
+        `probe/valid_reasonings` counts those that are closed and not empty. The others count as retrieved at chance.
+
         For each level: its share (`probe/level/`) and its retrieval accuracy (`probe/retrieval_acc/`, left out if the
         level does not occur). Retrieval falls if shares move to emptier levels, or if reasonings of a level say less.
         """
@@ -69,6 +71,7 @@ class ProbeResult:
         return {
             "probe/retrieval_acc": float(self.hits.mean()),
             "probe/retrieval_chance": 1 / PROBE_BLOCK,
+            "probe/valid_reasonings": float(measured.size),
             **level_shares("probe/", "fluent", self.levels),
             **{
                 f"probe/retrieval_acc/{name}": float(self.hits[self.levels == index].mean())

@@ -51,7 +51,11 @@ class PolicyTrainer(Trainer):
 
     conf = "plat_rl.conf"
     legacy: Mapping[str, Any] = LEGACY
-    shown: Mapping[str, str] = {"retrieval": "mi/first_turn/retrieval_acc", "chance": "mi/first_turn/retrieval_chance"}
+    shown: Mapping[str, str] = {
+        "retrieval": "mi/first_turn/retrieval_acc",
+        "chance": "mi/first_turn/retrieval_chance",
+        "valid": "mi/first_turn/valid_share",
+    }
     idle_keys = staticmethod(idle_keys)
 
     def preparation(self, config: Any) -> tuple[str, str] | None:

@@ -6,6 +6,12 @@
                 the prompt in this turn of the group's first trajectory that reached it. So every turn that all groups
                 reach has equally many candidates, and turn_1 is first_turn
 
+A reasoning is valid if its think section is closed and not empty; the actions after it may be wrong. Others are not
+scored. `valid_reasonings` counts the different ones that were (at most `samples`: `trajectory` draws with replacement),
+and `valid_share` is the share of valid ones among the turns that they are drawn from. In `first_turn` and `turn_1` the
+candidates are the prompts of all groups, so the chance level does not depend on how many are valid. In `trajectory`
+they are the prompts of the scored reasonings, and chance rises when few are left.
+
 The trainer scores: `score(rows, prompts)` returns the summed log-likelihood of the reasoning of each of these rows
 under each of these prompts, by the policy that wrote it.
 """
@@ -58,10 +64,15 @@ def mutual_information(
     row_of[batch.trajectory_of_row, batch.turn_of_row] = np.arange(len(has_reasoning))
 
     def measure(
-        scope: str, rows: NDArray[np.int64], columns: Sequence[Hashable], is_candidate: NDArray[np.bool_] | None = None
+        scope: str,
+        valid: NDArray[np.bool_],
+        rows: NDArray[np.int64],
+        columns: Sequence[Hashable],
+        is_candidate: NDArray[np.bool_] | None = None,
     ) -> None:
         """Add the metrics of the reasonings of `rows` under the prompts `columns` (C,).
 
+        valid          (n,) of each turn that `rows` are drawn from: has it a reasoning?
         is_candidate   (n, C) columns that count for each reasoning; None: all of them
         """
         merged = merge_prompts(columns)
@@ -75,19 +86,21 @@ def mutual_information(
         number = {prompt: index for index, prompt in enumerate(distinct)}
         own = np.array([number[prompts[row]] for row in rows])
         tokens = batch.reasoning_length[rows]
-        metrics.update(
-            mi_metrics(score(rows, distinct), own, tokens, weight, config=config, scope=scope, sigmas=sigmas)
-        )
+        found = mi_metrics(score(rows, distinct), own, tokens, weight, config=config, scope=scope, sigmas=sigmas)
+        if found:
+            found[f"mi/{scope}/valid_reasonings"] = float(len(np.unique(rows)))
+            found[f"mi/{scope}/valid_share"] = float(valid.mean())
+        metrics.update(found)
 
     if config.first_turn:
         first = row_of[:, 0]
         rows = first[sample_first_turns(has_reasoning[first], config.samples, rng)]
         _, first_of_group = np.unique(batch.group, return_index=True)
-        measure(FIRST_TURN, rows, [prompts[first[n]] for n in first_of_group])
+        measure(FIRST_TURN, has_reasoning[first], rows, [prompts[first[n]] for n in first_of_group])
     if config.trajectory:
         pairs = sample_turns((row_of >= 0) & has_reasoning[row_of], config.samples, rng)
         rows = row_of[pairs[:, 0], pairs[:, 1]]
-        measure(TRAJECTORY, rows, [prompts[row] for row in rows])
+        measure(TRAJECTORY, has_reasoning, rows, [prompts[row] for row in rows])
     for turn in range(min(config.turns, row_of.shape[1])):
         of_turn = row_of[:, turn]  # (N,) -1: the trajectory ended before
         reached = of_turn >= 0
@@ -97,5 +110,6 @@ def mutual_information(
         if len(groups) > 1:
             is_other = groups != batch.group[batch.trajectory_of_row[rows]][:, None]
             is_candidate = np.concatenate((is_other, np.eye(len(rows), dtype=bool)), axis=1)
-            measure(f"turn_{turn + 1}", rows, [prompts[row] for row in (*others, *rows)], is_candidate)
+            valid, columns = has_reasoning[of_turn[reached]], [prompts[row] for row in (*others, *rows)]
+            measure(f"turn_{turn + 1}", valid, rows, columns, is_candidate)
     return metrics
