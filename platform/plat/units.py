@@ -50,8 +50,10 @@ def size(count: float) -> str:
 
 
 def percent(share: float | None) -> str:
-    """Format a share: 0.125 -> "12.5 %"; "" for None."""
-    return "" if share is None else f"{100 * share:.1f} %"
+    """Format a share: 0.125 -> "12.5 %"; "" for None. A number outside of [0, 1] is no share: 91.25 -> "91.25"."""
+    if share is None:
+        return ""
+    return f"{100 * share:.1f} %" if not share < 0 and not share > 1 else f"{share:.4g}"
 
 
 def measured(metric: str, value: float | None) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
@@ -157,6 +158,12 @@ class Results:
     def headlines(self) -> list[str]:
         """Return the headline metrics of the runs, each once."""
         return list(dict.fromkeys(self._headlines.values()))
+
+    @cached_property
+    def success_is_share(self) -> bool:
+        """Return False if a run's success has a value outside of [0, 1]: a script may count something by this name."""
+        curves = (self.curve(run.id, SUCCESS)[1] for run in self.runs)
+        return all(0.0 <= value <= 1.0 for values in curves for value in values)
 
     @property
     def step_name(self) -> str:

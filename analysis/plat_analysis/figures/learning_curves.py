@@ -97,7 +97,8 @@ def _draw(by_line: Panels, results: Results, metric: str, baseline: str, layout:
     columns = list(dict.fromkeys(column for _, column, _ in by_line))
     lines = list(dict.fromkeys(line for _, _, line in by_line))
     looks = style.looks(lines, baseline)
-    rate = metric.rsplit("/", 1)[-1] in RATES or any(run.measures_success(metric) for run in results.runs)
+    is_success = any(run.measures_success(metric) for run in results.runs)
+    rate = results.success_is_share if is_success else metric.rsplit("/", 1)[-1] in RATES
     height = 0.85 + 1.0 * len(rows) + (0.6 if len(rows) == 1 else 0)
     figure = style.canvas(max(4.2, 1.4 + 2.3 * len(columns)), height)
     axes = figure.subplots(len(rows), len(columns), sharex="col", sharey=True, squeeze=False)

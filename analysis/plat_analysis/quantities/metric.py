@@ -192,6 +192,7 @@ def quantity(given: str | Mapping[str, Any], name: str = "", results: Results | 
     if scale is not None and results is not None:
         scale.check(results)
     is_share = metric == SUCCESS and "over" not in given and scale is None
+    is_share = is_share and (results is None or results.success_is_share)
     share = bool(given.get("percent", is_share)) and way != "steps_to"
     value = given.get(way, "end")
     if not TAKEN[way].valid(value):

@@ -94,7 +94,7 @@ def _count(experiment: Experiment) -> int:
 
 def _table(results: Results, metrics: Sequence[str], **cells: Any) -> dict[str, Any]:
     """Return the table of the means of metrics in these rows and columns; the success of runs is in percent."""
-    rate = metrics == [SUCCESS]
+    rate = metrics == [SUCCESS] and results.success_is_share
     title = " by ".join(filter(None, [_name(results, metrics[0]), ", ".join(varied_axes(results.experiment))]))
     digits = 1 if rate else {metric: end_decimals(results, metric) for metric in metrics}
     return {"builder": "metric_table", "metrics": metrics, "title": title, "percent": rate, "digits": digits, **cells}
@@ -132,7 +132,9 @@ def _effects(results: Results, axes: Sequence[str], metrics: Sequence[str]) -> l
     """Return a table for each of the axes: the level at each of its values, and the change from the first one."""
     varied = varied_axes(results.experiment)
     measures = {
-        _name(results, one): "final" if one == SUCCESS else {"metric": one, "digits": end_decimals(results, one)}
+        _name(results, one): "final"
+        if one == SUCCESS and results.success_is_share
+        else {"metric": one, "digits": end_decimals(results, one)}
         for one in metrics
     }
     on = ", ".join(measures) if len(measures) <= MOST_PRINTED else f"{len(measures)} metrics"

@@ -12,9 +12,10 @@ from typing import Any
 from plat.errors import RunError, SpecError
 from plat.plain_files import open_regular, parse_json, read_bytes
 from plat.plugins.plugin_code import DIGITS
-from plat.trainer.api import HEADLINE, Outcome, RunIO, Trainer
+from plat.trainer.api import Outcome, RunIO, Trainer
 from plat.trainer.config_fields import number
 from plat.trainer.script.command import flat
+from plat.words.metric_names import SUCCESS
 from plat.words.outcomes import FINISHED
 
 
@@ -79,7 +80,7 @@ class RecordedTrainer(Trainer):
         return OF_A_RUN + 3 * _path(config).stat().st_size  # an event is longer than its line
 
     def headline(self, config: Mapping[str, Any]) -> str:
-        return str(config["recorded"]["success"] or HEADLINE)
+        return str(config["recorded"]["success"] or SUCCESS)
 
     def iterations(self, config: Mapping[str, Any]) -> None:
         return None

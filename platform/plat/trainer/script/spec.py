@@ -12,7 +12,7 @@ from typing import Any
 from plat.errors import SpecError
 from plat.extras import require_extra
 from plat.suggest import nearest, suggest
-from plat.trainer.api import HEADLINE, Outcome, RunIO, Trainer
+from plat.trainer.api import Outcome, RunIO, Trainer
 from plat.trainer.script import snapshot
 from plat.trainer.script.command import (
     OUTPUT,
@@ -28,6 +28,7 @@ from plat.trainer.script.command import (
 from plat.trainer.script.config import KINDS, TENSORBOARD, TO_FILL_IN, WANDB, ScriptConfig, ScriptRunConfig, sources_of
 from plat.trainer.script.readers.patterns import compiled
 from plat.trainer.script.source_files import LIMIT, followed_files, source_files
+from plat.words.metric_names import SUCCESS
 
 # What is doubtful about several runs of one script: they write the same file, or their seeds change nothing.
 
@@ -178,7 +179,7 @@ class ScriptTrainer(Trainer):
         return lines
 
     def headline(self, config: Mapping[str, Any]) -> str:
-        return str(config["script"]["success"] or HEADLINE)
+        return str(config["script"]["success"] or SUCCESS)
 
     def iterations(self, config: Mapping[str, Any]) -> None:
         return None
