@@ -32,16 +32,16 @@ def main() -> None:
             print(f"{SUMMARIES / file.stem}.json written")
 
 
-def text_of(report: Path, more: dict[str, float]) -> str:
+def text_of(report: Path, more: dict[str, list[float]]) -> str:
     """Return the summary of a report: its verdicts, and its numbers with their intervals; no run's values.
 
-    more  further numbers, without intervals, called `described/NAME`
+    more  further numbers, called `described/NAME`
     """
     claims = json.loads((report / "claims.json").read_text(encoding="utf-8"))["claims"]
     table = json.loads((report / "estimates.json").read_text(encoding="utf-8"))
     rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
     numbers = {row["name"].partition("/")[2]: _ends(row) for row in rows if row["value"] is not None}
-    numbers |= {f"described/{name}": [value] for name, value in more.items()}
+    numbers |= {f"described/{name}": values for name, values in more.items()}
     kept = ("id", "says", "verdict", "reason", "detail")
     summary = {"verdicts": [{key: claim[key] for key in kept} for claim in claims], "numbers": numbers}
     return json.dumps(summary, indent=1, ensure_ascii=False) + "\n"

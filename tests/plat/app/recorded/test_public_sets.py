@@ -161,6 +161,18 @@ def test_the_descriptions_of_the_runs_are_recomputed(runs):
     stopped = {key: stops(pd.DataFrame(log)) for key, log in runs.items()}
     best = frame[SUCCESS].astype(float).nlargest(5).index
     assert (found["runs"], found["stopped"]) == (25, sum(stopped.values()))
+    curves = {key: pd.Series(log[SUCCESS]).sort_index() for key, log in runs.items()}
+    assert found["without success"] == sum(curve.iloc[-1] == 0 for curve in curves.values())
+    counts = [len(curve) for curve in curves.values()]
+    assert (found["fewest validations"], found["most validations"]) == (min(counts), max(counts))
+    gains = []
+    for model, algorithm, filtered in runs:
+        if filtered == "on":
+            pair = [curves[model, algorithm, side] for side in ("on", "off")]
+            least = min(map(len, pair))
+            gains.append(100 * (pair[0].iloc[:least].max() - pair[1].iloc[:least].max()))
+    low, high = stats.t.interval(0.95, 11, np.mean(gains), stats.sem(gains))
+    assert numbers["described/peak gain"] == pytest.approx([np.mean(gains), low, high], abs=1e-6)
     assert found["best stopped"] == sum(stopped[key] for key in best)
     longer = [numbers[f"measures/{model} {algorithm}/{filtered}/length"][0] > 0 for model, algorithm, filtered in runs]
     assert found["longer"] == sum(longer)
