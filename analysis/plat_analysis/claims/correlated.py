@@ -90,7 +90,7 @@ def _tested(name: str, settings: Settings, pair: Pair, asked: Options) -> RowTes
     if not pair.complete:
         return RowTests(None, None, f"{name} ({pair.note})")
     if settings.replicates < MIN_JUDGED:
-        have = f"{settings.replicates} of the {MIN_JUDGED} runs a setting that a verdict needs"
+        have = f"{settings.replicates} of the {MIN_JUDGED} runs in each setting that a verdict needs"
         return RowTests(None, None, f"{name} ({have})")
     found, about = _within(pair) if asked.across == "within" else _between(settings, pair, asked)
     p = {"positive": found.above, "negative": found.below, "not_positive": found.p_under(asked.smallest)}[asked.sign]

@@ -86,7 +86,9 @@ def test_a_missing_run_or_too_few_of_them_are_not_enough_data(planted):
     verdict = judge(planted({"PPO": (1, 0)}, holes=[3]))
     assert verdict.status == "not_enough_data" and "s0 has 9 of 10 runs (build 0 seed 3: failed:oom)" in verdict.detail
     verdict = judge(planted({"PPO": (1, 0)}, seeds=2))
-    assert verdict.status == "not_enough_data" and "4 of the 5 runs a setting that a verdict needs" in verdict.detail
+    assert (
+        verdict.status == "not_enough_data" and "4 of the 5 runs in each setting that a verdict needs" in verdict.detail
+    )
 
 
 def test_what_the_strength_of_a_setting_explains_is_taken_away(planted):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -53,21 +54,26 @@ def text_values(texts: Mapping[str, str]) -> dict[str, Any]:
     return {name: _value(_meaning(text)) for name, text in texts.items()}
 
 
-def with_spellings(runs: Sequence[ForeignRun], leave: str) -> list[ForeignRun]:
-    """Return the runs, with texts as values of each key in which one number has two spellings, such as 3.1 and 3.10.
+def with_spellings(runs: Sequence[ForeignRun], leave: str) -> tuple[list[ForeignRun], dict[str, list[str]]]:
+    """Return the runs, with texts as values of each key in which one number has two spellings, such as 3.1 and 3.10,
+    which may be versions; and these keys with two such spellings. Other spellings, such as 1e-3, are one value.
 
     leave  a key that is left as it is: the seed
     """
     spellings: dict[tuple[str, str], set[str]] = {}
     for run in runs:
         for key, text in run.spelled.items():
-            spellings.setdefault((key, repr(run.values.get(key))), set()).add(text)
-    keys = {key for (key, _), texts in spellings.items() if len(texts) > 1} - {leave}
+            if isinstance(run.values.get(key), float) and PLAIN.fullmatch(text):
+                spellings.setdefault((key, repr(run.values[key])), set()).add(text)
+    keys = {key: sorted(texts)[:2] for (key, _), texts in spellings.items() if len(texts) > 1 and key != leave}
     found = []
     for run in runs:
         texts = {key: text for key, text in run.spelled.items() if key in keys}
         found.append(replace(run, values={**run.values, **texts}))
-    return found
+    return found, keys
+
+
+PLAIN = re.compile(r"\d*\.\d*")
 
 
 def merged(found: Iterable[Logged]) -> tuple[History, int]:

@@ -18,7 +18,7 @@ COLOUR = rb"(?:\x1b\[[0-9;]*m)*"
 DASHED_BYTES = re.compile(
     rb"^" + COLOUR + rb"(?:\([^()\n]*\)" + COLOUR + rb"\s*)?step:\d+ - (?=\S+?:)", re.MULTILINE
 )  # `text.DASHED` at the beginning of a line
-FEW = 3  # notes on lines that are printed
+FEW = 1  # notes on lines that are printed
 SUFFIXES = (".log", ".out", ".txt", ".log.gz")
 
 

@@ -86,7 +86,7 @@ def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
 
 
 def _step(value: Any, name: str, path: Path) -> int:
-    if not isinstance(value, Decimal) or value != int(value) or value < 0:
+    if not isinstance(value, Decimal | int) or value != int(value) or value < 0:
         what = f"the step of {name} is {value}, which is no whole number of at least 0"
         raise SpecError(what, where=str(path), fix="leave the metric out: --metrics A,B names the others")
     return int(value)

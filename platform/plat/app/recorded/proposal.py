@@ -18,6 +18,7 @@ ENOUGH_TASKS = 8
 OUTCOME = re.compile(
     r"success|acc|reward|return|score|loss|error|f1|bpb|perplexity|auc|bleu|rouge|map\b", re.IGNORECASE
 )
+METHOD = re.compile(r"algorithm|method|model|variant|arm\b|optimi[sz]er|filter", re.IGNORECASE)
 EVALUATED = re.compile(r"val|test|eval|held", re.IGNORECASE)
 HEAD = "To ask something of these runs, edit the lines below and remove the `# ` before each."
 
@@ -25,8 +26,8 @@ HEAD = "To ask something of these runs, edit the lines below and remove the `# `
 def proposals(selection: Selection) -> list[str]:
     """Return the keys `report` and `claims` as YAML, then `report` alone; [] if no axis varies, or without numbers.
 
-    The axis with the fewest values is compared, but none that follows from another. There is a claim only for two
-    values.
+    The axis with the fewest values is compared, one that is named like a method first, and none that follows from
+    another. There is a claim only for two values.
     """
     rows_of = [{axis_key(axis): each.values[axis] for axis in selection.axes} for each in selection.runs]
     axes = {name: distinct([row[name] for row in rows_of]) for name in map(axis_key, selection.axes)}
@@ -35,19 +36,20 @@ def proposals(selection: Selection) -> list[str]:
     metrics = _metrics(selection)
     if not varying or not metrics:
         return []
-    axis = min(varying, key=lambda name: len(axes[name]))
+    axis = min(reversed(varying), key=lambda name: (not METHOD.search(name), len(axes[name])))
     others = [name for name in axes if name not in (axis, *above)]
     rows = f"[{', '.join(map(scalar, others))}]"
     names = ", ".join(map(scalar, metrics))
     measures = ", ".join(f"{scalar(name)}: {{metric: {scalar(name)}}}" for name in metrics)
-    table = f"measures_table, rows: {rows}, conditions: {scalar(axis)}, measures: {{{measures}}}"
+    baseline = scalar(axes[axis][0])
+    table = f"measures_table, rows: {rows}, conditions: {scalar(axis)}, baseline: {baseline}, measures: {{{measures}}}"
     if len({frozenset(seeds) for seeds in _seeds(selection)}) > 1:  # without pairs, there are means alone
         table = f"metric_table, rows: {rows}, columns: [{scalar(axis)}], metrics: [{names}], percent: false"
     panels = f"rows: [{', '.join(map(scalar, others[1:]))}], columns: [{', '.join(map(scalar, others[:1]))}], "
     lines = [
         "report:",
         f"  - {{builder: {table}}}",
-        f"  - {{builder: learning_curves, {panels}pair: {scalar(axis)}, metrics: [{names}]}}",
+        f"  - {{builder: learning_curves, {panels}pair: {scalar(axis)}, baseline: {baseline}, metrics: [{names}]}}",
     ]
     claim = ["claims:", *_claim(selection, axis, axes[axis], others, metrics[0])] if len(axes[axis]) == 2 else []
     return ["\n".join([*lines, *more, ""]) for more in ([claim, []] if claim else [[]])]
@@ -86,7 +88,7 @@ def _claim(selection: Selection, axis: str, values: list[Any], others: list[str]
         f"    baseline: {scalar(first)}  # exchange the two where lower is better",
         f"    treatment: {scalar(second)}",
         f"    measure: {{metric: {scalar(metric)}}}",
-        f"    smallest: {_tenth(selection, metric):g}  # the smallest change that matters; here a tenth of the range",
+        f"    smallest: {_tenth(selection, metric):g}  # the smallest change that matters; here a tenth of its range",
     ]
 
 

@@ -50,7 +50,11 @@ def select(runs: Sequence[ForeignRun], choice: Choice) -> Selection:
     notes: list[str] = []
     kept = _kept(runs, choice, notes)
     seed_key = _seed_key(choice, {key for run in kept for key in run.values})
-    kept = with_spellings(kept, seed_key)
+    if about_ends := _ends(kept):
+        notes.append(about_ends)
+    kept, spelled = with_spellings(kept, seed_key)
+    for key, (one, other) in spelled.items():
+        notes.append(f"{key}: {one} and {other} are two values; if they are one, write them alike")
     axes, alike, left_out = axes_of([run.values for run in kept], choice.axes, seed_key)
     if left_out:
         notes.append(f"no axis, because it only names the runs: {', '.join(left_out)} (--axes A,B chooses others)")
@@ -83,6 +87,14 @@ def _kept(runs: Sequence[ForeignRun], choice: Choice, notes: list[str]) -> list[
     if empty := [run.name for run in found if not run.history]:
         notes.append(f"left out, because they have no metric: {', '.join(empty[:5])}" + ", ..." * (len(empty) > 5))
     return [run for run in found if run.history]
+
+
+def _ends(runs: Sequence[ForeignRun]) -> str:
+    """Return a sentence if runs end at different steps, else ""."""
+    last = sorted(max(run.history) for run in runs)
+    if last[0] == last[-1]:
+        return ""
+    return f"runs end at different steps, from {last[0]} to {last[-1]}: a measure at the end compares them as they are"
 
 
 def _seed_key(choice: Choice, keys: Collection[str]) -> str:

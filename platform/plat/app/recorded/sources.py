@@ -56,6 +56,8 @@ def import_runs(
     check_options(kind, choice)
     try:
         runs, notes = reader(sources, choice)
+        if not runs:
+            raise SpecError("there is no run in it", where=sources[0], fix="name another source")
     except RecursionError:
         raise SpecError("a config is nested too deeply", where=sources[0], fix="leave its run out") from None
     # the step of a table is a column, and its metrics may have been named by `value`
@@ -75,6 +77,10 @@ def check_options(kind: str, choice: Choice) -> None:
     of_tables |= {"--repeated": choice.repeated, "--join": choice.join}
     of_files = {"--path": choice.path, "--beside": choice.beside}
     allowed = [*of_tables, *of_files] if kind == "table" else [*of_files] if kind in OF_FILES else []
+    if choice.experiment and kind != "mlflow":
+        raise SpecError("--experiment is for MLflow", where="the command line", fix="leave it out")
+    if choice.value.endswith("=") or choice.value.startswith("="):
+        raise SpecError(f"{choice.value!r} names no column", where="--value", fix="write --value NAME=COLUMN,COLUMN")
     given = [option for option, value in {**of_tables, **of_files}.items() if value and option not in allowed]
     if given:
         fix = f"plat import table SOURCE {given[0]} ..."

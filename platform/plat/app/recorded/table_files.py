@@ -75,9 +75,10 @@ def find(
         where = str(found[0].path.parent / beside)
         raise SpecError("there is no such file", where=where, fix="--beside names a file beside each file of metrics")
     missed = [path for path in others if path.name.lower().endswith(tuple(suffixes)) and path.name != beside]
-    notes = [f"{len(missed)} files do not fit the pattern and are left out, such as {missed[0]}"] if missed else []
+    what = f"{counted(len(missed), 'file')} left out, because the pattern does not fit"
+    notes = [f"{what}, such as {missed[0]}"] if missed else []
     lonely = [each.path for each in found if beside and not (each.path.parent / beside).is_file()]
-    notes += [f"{len(lonely)} files have no {beside} beside them, such as {lonely[0]}"] if lonely else []
+    notes += [f"{counted(len(lonely), 'file')} without {beside} beside, such as {lonely[0]}"] if lonely else []
     return found, notes
 
 
@@ -106,6 +107,8 @@ def _files(source: Path, suffixes: Sequence[str]) -> list[Path]:
 def _matcher(pattern: str) -> Callable[[PurePath], dict[str, str] | None]:
     """Return a function from a path to the values at the places of a pattern, None for a path that does not fit."""
     names = PLACE.findall(pattern)
+    if re.search(r"[{}]", PLACE.sub("", pattern)):
+        raise SpecError(f"a brace of the pattern {pattern!r} is not closed", where="--path", fix="write {name}")
     if not names:
         fix = "write {name} where a value stands: --path '{algorithm}/{task}.csv'"
         raise SpecError(f"the pattern {pattern!r} names no value", where="--path", fix=fix)

@@ -164,6 +164,8 @@ def _run(parts: list[Part], choice: Choice) -> tuple[ForeignRun, int]:
         twice = [name for name in logged.metrics if name in before]
         if twice and not choice.repeated:
             what = f"{places[logged.step, twice[0]]} and {at} have the same values and the same step {logged.step}"
+            if all(name in before and same(before[name], value) for name, value in logged.metrics.items()):
+                what += " and equal numbers"
             fix = "name what tells the runs apart: --seed KEY, or --axes A,B; or keep one of them: --repeated longest"
             raise SpecError(f"{what}, and both have {twice[0]}", where=at, fix=fix)
         if choice.repeated and any(logged.step < newest.get(name, -1) for name in logged.metrics):
@@ -190,6 +192,9 @@ def _value_columns(table: Table, choice: Choice, known: Mapping[str, Any], is_lo
             fix = suggest(name, header, "columns")
             raise SpecError(f"there is no column {name!r}", where=table.where, fix=fix)
     seed = choice.seed_key([*header, *known]) if choice.seed != "none" else choice.seed_key(header)
+    if choice.seed not in ("", "none", *header, *known) and not choice.join:
+        fix = suggest(choice.seed, [*header, *known], "columns")
+        raise SpecError(f"there is no column {choice.seed!r}", where=table.where, fix=fix)
     axes = choice.axes or choice.levels
     named = [name for name in header if name in axes or (name == seed and name not in known)]
     if axes or not is_long:

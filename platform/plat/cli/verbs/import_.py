@@ -21,6 +21,7 @@ from plat.cli.result import Result, made
 from plat.cli.schemas.others import ImportData
 from plat.errors import SpecError
 from plat.store.home import Home
+from plat.suggest import suggest
 from plat.units import counted
 
 if TYPE_CHECKING:
@@ -86,7 +87,11 @@ def import_(
     )
     if sources[0] not in READERS:
         if out is not None or force or no_sweep or dry_run or choice != Choice():
-            fix = f"write the kind first, one of {', '.join(READERS)}: plat import table {sources[0]} ..."
+            kinds = f"the kind comes first, one of {', '.join(READERS)}"
+            if not Path(sources[0]).exists():
+                what = f"{sources[0]!r} is no kind of source, and no bundle"
+                raise SpecError(what, where="the command line", fix=suggest(sources[0], [*READERS], "kinds"))
+            fix = f"{kinds}: plat import table {sources[0]} ..."
             raise SpecError("these options are for runs of other tools", where="the command line", fix=fix)
         return _import_bundles(list(map(Path, sources)), home, store, mirror)
     if dry_run:

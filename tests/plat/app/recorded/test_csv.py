@@ -130,7 +130,7 @@ def test_configs_beside_the_files_and_runs_without_seed_or_step(plat, project, s
             r"a.csv:2 and a.csv:3 have the same.*--seed",
         ),
         ({"a.csv": "lr,loss\n1,x\n"}, ["a.csv", "--axes", "lr"], "no run has a metric"),
-        ({"a.csv": "lr,loss\n1,2\n"}, ["a.csv", "--axes", "lr", "--seed", "s"], r"no run has the value 's'"),
+        ({"a.csv": "lr,loss\n1,2\n"}, ["a.csv", "--axes", "lr", "--seed", "s"], r"there is no column 's'"),
         ({"a.csv": "lr,seed,loss\n1,x,2\n"}, ["a.csv", "--axes", "lr"], r"seed is 'x'|seed .* is 'x'"),
         ({"a/a.csv": "l\n1\n", "a/b.csv": "l\n1\n", "a/config.json": "{"}, ["a"], "the config cannot be read"),
         (

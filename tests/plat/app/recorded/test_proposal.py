@@ -35,7 +35,7 @@ def uncommented(text: str) -> str:
 def test_two_values_are_compared_on_the_first_outcome_of_an_evaluation():
     runs = runs_of({"width": [1, 2, 3], "filter": ["on", "off"]}, 5, {"lr": 1.0, "loss": 2.0, "val/accuracy": 3.0})
     lines = proposals(select(runs, Choice()))[0].splitlines()
-    assert lines[1].startswith("  - {builder: measures_table, rows: [width], conditions: filter, measures: {")
+    assert lines[1].startswith("  - {builder: measures_table, rows: [width], conditions: filter, baseline: ")
     assert [line.strip() for line in lines[4:]] == [
         "- id: filter-off-ends-higher",
         'says: "Runs with filter = off end with more val/accuracy than runs with filter = on."',
@@ -46,7 +46,7 @@ def test_two_values_are_compared_on_the_first_outcome_of_an_evaluation():
         'baseline: "on"  # exchange the two where lower is better',
         'treatment: "off"',
         'measure: {metric: "val/accuracy"}',
-        "smallest: 3  # the smallest change that matters; here a tenth of the range",
+        "smallest: 3  # the smallest change that matters; here a tenth of its range",
     ]
 
 

@@ -207,7 +207,7 @@ def test_bad_input_is_refused_and_leaves_nothing(plat, project, files, arguments
     before = sorted(Path.cwd().rglob("*"))
     code, out, err = plat("import", "table", *arguments, "--out", "new.yaml", "--no-sweep")
     if message is None:  # a file that does not fit is said
-        assert code == 0 and "1 files do not fit the pattern and are left out, such as a/b/x.csv" in out
+        assert code == 0 and "1 file left out, because the pattern does not fit, such as a/b/x.csv" in out
         return
     assert code == 2 and re.search(message, err, flags=re.S), err
     assert sorted(Path.cwd().rglob("*")) == before

@@ -38,7 +38,7 @@ def test_a_grid_with_holes_excludes_them(tmp_path: Path) -> None:
     cells -= {(1, "a", 2), (2, "b", 0), (2, "b", 1), (2, "b", 2)}
     experiment = written(tmp_path, [dict(zip(("lr", "opt", "seed"), cell, strict=True)) for cell in sorted(cells)])
     assert labels(experiment, "lr", "opt", "seed") == cells
-    text = (tmp_path / "mine.yaml").read_text()
+    text, _, _ = (tmp_path / "mine.yaml").read_text().partition("# To ask")
     assert text.endswith("exclude:\n  - {lr: 1, opt: a, seed: [2]}\n  - {lr: 2, opt: b}\n")
 
 
@@ -108,10 +108,9 @@ def test_the_command_line_is_checked(plat, tmp_path, monkeypatch, nothing_named)
     Path("a.csv").write_text("lr,loss\n1,2\n")
     assert "--out runs.yaml" in plat("import", "table", "a.csv")[2]
     assert "no source is named" in plat("import", "table", "--out", "x.yaml")[2]
-    assert (
-        "one of table, log, tensorboard, mlflow, wandb, trackio, neptune"
-        in plat("import", "wanb", "a.csv", "--out", "x.yaml")[2]
-    )
+    unknown = plat("import", "wanb", "a.csv", "--out", "x.yaml")[2]
+    assert "'wanb' is no kind of source" in unknown and "did you mean 'wandb'" in unknown
+    assert "the kind comes first, one of table, log," in plat("import", "a.csv", "--out", "x.yaml")[2]
     assert "no such bundle" in plat("import", "nowhere")[2]
     code, out, _ = plat("import", "table", "a.csv", "--axes", "lr", "--out", "x.yaml", "--no-sweep")
     assert code == 0 and "next: plat sweep x.yaml" in out and not Path("plat-home").exists()
