@@ -182,6 +182,8 @@ def build_report(frames: Frames, experiment: Experiment, provenance: Provenance 
     origins: list[str] = []
     notes: list[str] = []
     entries = entries_of(results)
+    if note := _unequal_ends(results):
+        notes.append(note)
     if not experiment.report and (count := _count(experiment)) > MOST_PANELS:
         notes.append(
             f"Curves are not drawn: they would have {count:,} panels. `report:` can ask for those of some axes."
@@ -215,6 +217,18 @@ def build_report(frames: Frames, experiment: Experiment, provenance: Provenance 
         {artifact.name: where for artifact, where in zip(artifacts, origins, strict=True)},
         reference=reference_beside(experiment, claims),
     )
+
+
+def _unequal_ends(results: Results) -> str:
+    """Return a sentence if scripts or imported runs log a metric that is judged to different last steps, else ""."""
+    runs = [run for run in results.runs if run.run.trainer in ("script", "recorded") and not run.missing]
+    for metric in _metrics(results)[0] if runs else ():
+        curves = (results.curve(run.id, metric)[0] for run in runs)
+        last = sorted(int(steps[-1]) for steps in curves if len(steps))
+        if last and last[0] < last[-1]:
+            how = "a measure at the end compares them as they are"
+            return f"Runs log {_name(results, metric)} to different last steps, from {last[0]} to {last[-1]}: {how}."
+    return ""
 
 
 def _build(frames: Frames, part: Part, entry: dict[str, Any], where: str) -> list[Table | Figure]:

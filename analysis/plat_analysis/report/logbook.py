@@ -18,7 +18,7 @@ from plat_analysis.claims.reference import paper_claims
 from plat_analysis.report.markdown_page import markdown_page
 from plat_analysis.report.page import heading, page
 from plat_analysis.report.render import inert
-from plat_analysis.report.report import Provenance, Published, Report
+from plat_analysis.report.report import RECORDED, Provenance, Published, Report
 from plat_analysis.report.report_files import report_files
 from plat_analysis.report.verdicts import Judged, VerdictLine, as_json, over_all, verdict_lines
 
@@ -45,7 +45,9 @@ def logbook_files(
     files: dict[str, bytes] = {}
     for folder, report in reports.items():
         own = clean({f"{folder}/{name}": data for name, data in report_files(report).items() if name not in PAGES})
-        published = Published(folder, names[folder], tuple(commands[folder]), tuple(own), names[folder] not in changed)
+        is_recorded = any(run.run.trainer == RECORDED for run in report.results.runs)
+        is_clean = names[folder] not in changed
+        published = Published(folder, names[folder], tuple(commands[folder]), tuple(own), is_clean, is_recorded)
         report.provenance = replace(report.provenance or Provenance(), published=published)
         files |= own
     shown = list(reports.values())

@@ -31,6 +31,7 @@ from plat_analysis.quantities.quantity import (
 )
 from plat_analysis.shown_text import printable
 
+RECORDED = "recorded"  # the trainer of imported runs
 VERSION = "tag.plat.versions."  # in `RunView.facts`
 
 # List every wanted run with its outcome, the model that ran, its peak and its end.
@@ -148,6 +149,7 @@ class Published:
     commands  what makes the runs, the report and the verdicts again, in the folder of the logbook
     files     names of the files in `folder`
     is_clean  False where names of the machine or secrets were replaced in the experiment file
+    is_recorded  True for runs that others made and plat imported
     """
 
     folder: str
@@ -155,11 +157,17 @@ class Published:
     commands: tuple[str, ...]
     files: tuple[str, ...] = ()
     is_clean: bool = True
+    is_recorded: bool = False
 
     @property
     def how(self) -> str:
         """Return what a reader must know before the commands."""
         text = "In this folder, with the code of the runs"
+        if self.is_recorded:
+            text = (
+                "Others made these runs; their recordings are not in this folder. Import them into the folder that "
+                f"`recorded.folder` of {self.file} names, beside that file; then, in this folder"
+            )
         if self.is_clean:
             return f"{text}:"
         return f"{text}, once `…/` and `***` in {self.file} are replaced by your own paths and keys:"
@@ -214,15 +222,19 @@ def provenance_facts(
     trainers = sorted({version for run in runs if (version := run.tag("plat.trainer"))})
     ends = [end for run in runs if (end := run.tag("plat.ended"))]
     drawn_with = ", ".join(f"{package} {version}" for package, version in sorted(known.versions.items()))
+    is_recorded = bool(runs) and all(run.run.trainer == RECORDED for run in runs)
+    own = [
+        ("cost", cost_text(runs, known.rates)),
+        ("newest run ended", max(ends, default="")),
+        ("trained with", ", ".join(trainers)),
+        *(environment_facts(runs) if known.published else ()),
+    ]
     facts = [
         ("command", command),
         ("overrides", " ".join(known.overrides) if provenance else ""),
         ("plan", known.plan),
         ("scale", experiment.scale),
-        ("cost", cost_text(runs, known.rates)),
-        ("newest run ended", max(ends, default="")),
-        ("trained with", ", ".join(trainers)),
-        *(environment_facts(runs) if known.published else ()),
+        *([("runs", "made by others, and imported: plat replayed their recordings")] if is_recorded else own),
         ("drawn with", drawn_with),
     ]
     return [(name, printable(text)) for name, text in facts if text]
