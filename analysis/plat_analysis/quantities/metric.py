@@ -192,7 +192,9 @@ def quantity(given: str | Mapping[str, Any], name: str = "", results: Results | 
     if scale is not None and results is not None:
         scale.check(results)
     is_share = metric == SUCCESS and "over" not in given and scale is None
-    is_share = is_share and (results is None or results.success_is_share)
+    if is_share and "percent" not in given and results is not None and not results.success_is_share:
+        what = "success has values outside of 0 to 1, so it is not shown in percent"
+        raise SpecError(what, fix="write {metric: success, percent: false}; smallest is then in its unit")
     share = bool(given.get("percent", is_share)) and way != "steps_to"
     value = given.get(way, "end")
     if not TAKEN[way].valid(value):

@@ -134,7 +134,7 @@ def _effects(results: Results, axes: Sequence[str], metrics: Sequence[str]) -> l
     measures = {
         _name(results, one): "final"
         if one == SUCCESS and results.success_is_share
-        else {"metric": one, "digits": end_decimals(results, one)}
+        else {"metric": one, "percent": False, "digits": end_decimals(results, one)}
         for one in metrics
     }
     on = ", ".join(measures) if len(measures) <= MOST_PRINTED else f"{len(measures)} metrics"

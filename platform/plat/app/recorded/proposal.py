@@ -10,6 +10,7 @@ from typing import Any
 from plat.app.recorded.file_text import axis_key, distinct, following, scalar
 from plat.app.recorded.selection import Selection
 from plat.spec.expansion.matrix import label_key
+from plat.words.metric_names import SUCCESS
 
 MOST_METRICS = 3
 ENOUGH_SEEDS = 5  # below, a claim compares tasks, if there are as many as ENOUGH_TASKS
@@ -40,7 +41,7 @@ def proposals(selection: Selection) -> list[str]:
     others = [name for name in axes if name not in (axis, *above)]
     rows = f"[{', '.join(map(scalar, others))}]"
     names = ", ".join(map(scalar, metrics))
-    measures = ", ".join(f"{scalar(name)}: {{metric: {scalar(name)}}}" for name in metrics)
+    measures = ", ".join(f"{scalar(name)}: {_measure(name)}" for name in metrics)
     baseline = scalar(axes[axis][0])
     table = f"measures_table, rows: {rows}, conditions: {scalar(axis)}, baseline: {baseline}, measures: {{{measures}}}"
     if len({frozenset(seeds) for seeds in _seeds(selection)}) > 1:  # without pairs, there are means alone
@@ -87,7 +88,7 @@ def _claim(selection: Selection, axis: str, values: list[Any], others: list[str]
         f"    pair: {scalar(axis)}",
         f"    baseline: {scalar(first)}  # exchange the two where lower is better",
         f"    treatment: {scalar(second)}",
-        f"    measure: {{metric: {scalar(metric)}}}",
+        f"    measure: {_measure(metric)}",
         f"    smallest: {_tenth(selection, metric):g}  # the smallest change that matters; here a tenth of its range",
     ]
 
@@ -98,6 +99,10 @@ def _seeds(selection: Selection) -> list[set[int]]:
     for each in selection.runs:
         seeds.setdefault(repr([label_key(value) for value in each.values.values()]), set()).add(each.seed)
     return list(seeds.values())
+
+
+def _measure(metric: str) -> str:
+    return f"{{metric: {scalar(metric)}{', percent: false' if metric == SUCCESS else ''}}}"
 
 
 def _tenth(selection: Selection, metric: str) -> float:

@@ -98,6 +98,7 @@ def test_failed_runs_and_forks_are_said(plat, project):
         (lambda: None, "there is no such file or folder"),
         (lambda: Path("data").mkdir(), "has no Parquet file"),
         (lambda: export(Path("data"), [[{**rows_of(0, 1, 0)[0], **point("a", "0.5", 1.0)}]]), "the step of a is 0.5"),
+        (lambda: export(Path("data"), [[]]), "there is no run in it"),
         (lambda: other(), "it has no column attribute_path"),
         (lambda: damaged(), "the file cannot be read"),
     ],

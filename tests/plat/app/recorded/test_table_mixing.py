@@ -175,3 +175,25 @@ def test_steps_of_two_columns_are_not_mixed(plat, project):
     assert "a.csv:3" in imported(plat, text, "--axes", "lr")[2]
     found, _, err = imported(plat, text, "--axes", "lr", "--step", "epoch", "--metrics", "loss")
     assert found == {(1, 0): {"loss": [(1, 5.0), (2, 4.0)]}}, err
+
+
+@pytest.mark.parametrize(
+    ("spelled", "values", "note"),
+    [
+        (("0.001", "1e-3"), {0.001}, ""),
+        (("1", "1.0"), {1.0}, ""),
+        (("True", "TRUE"), {True}, ""),
+        (("3.1", "3.10"), {"3.1", "3.10"}, "lr: 3.1 and 3.10 are two values; if they are one, write them alike"),
+    ],
+)
+def test_one_number_in_two_spellings(plat, project, spelled, values, note):
+    rows = [f"{text},{seed},1,{seed}" for seed, text in enumerate((*spelled, "7"))]
+    found, out, err = imported(plat, "lr,seed,step,loss\n" + "\n".join(rows) + "\n", "--axes", "lr")
+    assert {lr for lr, _ in found} == values | ({"7"} if note else {7}) and (
+        note in out if note else "spell" not in out
+    ), err
+
+
+def test_runs_of_different_lengths_are_said(plat, project):
+    text = "lr,seed,step,loss\n1,0,1,5\n1,0,2,4\n2,0,1,5\n"
+    assert "runs end at different steps, from 1 to 2" in imported(plat, text, "--axes", "lr")[1]

@@ -110,6 +110,7 @@ def test_several_projects_are_an_axis_and_equal_names_are_told_apart(plat, proje
             lambda path: sqlite3.connect(path).executescript("CREATE TABLE other (id)"),
             "the project cannot be read: no such table: metrics",
         ),
+        (lambda path: make_project(path, pairs=[]), "there is no run in it"),
         (lambda path: broken(path, "metrics", "{"), "is no JSON"),
         (lambda path: broken(path, "metrics", "[1]"), "is no object"),
         (lambda path: broken(path, "step", -1), "the step is -1"),
