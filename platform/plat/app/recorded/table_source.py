@@ -45,6 +45,8 @@ def read_tables(sources: Sequence[str], choice: Choice) -> Read:
     Raises SpecError if there is no file, if one cannot be read, and for two different numbers of a metric at a step.
     """
     found, notes = find(sources, SUFFIXES, choice.path, choice.beside)
+    if choice.levels and not any(".json" in each.path.suffixes for each in found):
+        raise SpecError("--levels names keys of JSON, and no file is JSON", where="--levels", fix="leave it out")
     is_long = len(sources) == 1 and Path(sources[0]).is_file() and not choice.path
     joined = join_of(Path(choice.join)) if choice.join else dict
     runs: dict[str, list[Part]] = {}
@@ -307,4 +309,4 @@ class TypedTable:
 
 
 def _refuse(what: str, where: str, fix: str) -> None:
-    raise SpecError(what, where=where, fix=fix)
+    raise SpecError(what, where=where, fix=fix or "correct the line, or leave it out")
