@@ -55,17 +55,17 @@ def text_values(texts: Mapping[str, str]) -> dict[str, Any]:
 
 
 def with_spellings(runs: Sequence[ForeignRun], leave: str) -> tuple[list[ForeignRun], dict[str, list[str]]]:
-    """Return the runs, with texts as values of each key in which one number has two spellings, such as 3.1 and 3.10,
-    which may be versions; and these keys with two such spellings. Other spellings, such as 1e-3, are one value.
+    """Return the runs, with texts as values of each key in which one number has two spellings, such as 3.1 and 3.10 or
+    7 and 007, which may be versions or names; and these keys with two such spellings. 1e-3 and .001 are one value.
 
     leave  a key that is left as it is: the seed
     """
-    spellings: dict[tuple[str, str], set[str]] = {}
+    spellings: dict[tuple[str, str, bool], set[str]] = {}
     for run in runs:
         for key, text in run.spelled.items():
-            if isinstance(run.values.get(key), float) and PLAIN.fullmatch(text):
-                spellings.setdefault((key, repr(run.values[key])), set()).add(text)
-    keys = {key: sorted(texts)[:2] for (key, _), texts in spellings.items() if len(texts) > 1 and key != leave}
+            if PLAIN.fullmatch(text):
+                spellings.setdefault((key, repr(run.values.get(key)), "." in text), set()).add(text)
+    keys = {key: sorted(texts)[:2] for (key, *_), texts in spellings.items() if len(texts) > 1 and key != leave}
     found = []
     for run in runs:
         texts = {key: text for key, text in run.spelled.items() if key in keys}
@@ -73,7 +73,7 @@ def with_spellings(runs: Sequence[ForeignRun], leave: str) -> tuple[list[Foreign
     return found, keys
 
 
-PLAIN = re.compile(r"\d*\.\d*")
+PLAIN = re.compile(r"\d+|\d*\.\d*")
 
 
 def merged(found: Iterable[Logged]) -> tuple[History, int]:

@@ -22,7 +22,7 @@ def test_one_long_file_gives_its_numbers(plat, project, stored, means):
     code, out, err = plat(
         "import", "table", "all.csv", "--axes", "lr,width", "--out", "lr.yaml", "--metrics", "loss,acc"
     )
-    assert (code, err) == (0, "") and "lr.yaml: 8 runs of csv, axes: lr, width, seed" in out
+    assert (code, err) == (0, "") and "lr.yaml: 8 runs of table, axes: lr, width, seed" in out
     assert "report: plat-home/reports/lr/report.html" in out and "The effect of width" in out
     expected = {
         (lr, width, seed): {
