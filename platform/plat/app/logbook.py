@@ -109,7 +109,7 @@ def _file(experiment: Experiment) -> str:
 
 
 def commands(experiment: Experiment, text: str) -> list[str]:
-    """Return what somebody types, in the folder of the logbook, to make the runs, the report and the verdicts again.
+    """Return the commands that make the runs, the report and the verdicts again, in the folder of the logbook.
 
     text  of the experiment file; the commands `plat import` in its comments come first
     """
