@@ -163,7 +163,7 @@ class Results:
     def success_is_share(self) -> bool:
         """Return False if a run's success has a value outside of [0, 1]: a script may count something by this name."""
         curves = (self.curve(run.id, SUCCESS)[1] for run in self.runs)
-        return all(0.0 <= value <= 1.0 for values in curves for value in values)
+        return all(values.min() >= 0.0 and values.max() <= 1.0 for values in curves if len(values))
 
     @property
     def step_name(self) -> str:

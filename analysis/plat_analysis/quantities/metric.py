@@ -175,6 +175,8 @@ def quantity(given: str | Mapping[str, Any], name: str = "", results: Results | 
     more than one key of TAKEN, or a wrong `normalised`.
     """
     if isinstance(given, str):
+        if given in SUCCESSES:
+            _check_share(results)
         return SUCCESSES.get(given) or quantity({"metric": given}, name, results)
     if not isinstance(given, Mapping):
         raise SpecError(f"{given!r} is not a measure", fix="write a metric's name, or {metric: NAME, at: peak}")
@@ -192,9 +194,8 @@ def quantity(given: str | Mapping[str, Any], name: str = "", results: Results | 
     if scale is not None and results is not None:
         scale.check(results)
     is_share = metric == SUCCESS and "over" not in given and scale is None
-    if is_share and "percent" not in given and results is not None and not results.success_is_share:
-        what = "success has values outside of 0 to 1, so it is not shown in percent"
-        raise SpecError(what, fix="write {metric: success, percent: false}; smallest is then in its unit")
+    if is_share and "percent" not in given:
+        _check_share(results)
     share = bool(given.get("percent", is_share)) and way != "steps_to"
     value = given.get(way, "end")
     if not TAKEN[way].valid(value):
@@ -284,6 +285,13 @@ def _joint(metric: str, given: Mapping[str, Any]) -> str:
             what = f"{key}: {given[key]!r} is not another metric"
             raise SpecError(what, fix=f"write {{metric: NAME, {key}: OTHER NAME}}")
     return names[0] if names else ""
+
+
+def _check_share(results: Results | None) -> None:
+    """Raise SpecError where success is no share of these results; None passes."""
+    if results is not None and not results.success_is_share:
+        what = "success has values outside of 0 to 1, so it is not shown in percent"
+        raise SpecError(what, fix="write {metric: success, percent: false}; smallest is then in its unit")
 
 
 def _check_shown(given: Mapping[str, Any]) -> None:

@@ -70,23 +70,23 @@ def entries_of(results: Results) -> list[dict[str, Any]]:
             *(_table(results, group, **cells) for group in groups),
             *({**one, "only": "page"} for one in effects),
         ]
-    curves = {"builder": "learning_curves", **_panels(experiment)}
-    drawn = [(metrics, {}), *([(others[:MOST_CURVES], {"only": "folded"})] if others else [])]
-    entries = [{**curves, "metrics": some, **where} for some, where in drawn if _count(experiment) <= MOST_PANELS]
+    curves = {"builder": "learning_curves", **_laid_out(experiment)}
+    entries = [*effects, {**curves, "metrics": metrics}]
     if others:
-        table = {**_table(results, others, rows=varied, columns=()), "title": "Other metrics", "only": "folded"}
-        entries.insert(1, table)
-    return [*effects, *entries]
+        entries.append({**_table(results, others, rows=varied, columns=()), "title": "Other metrics", "only": "folded"})
+        entries.append({**curves, "metrics": others[:MOST_CURVES], "only": "folded"})
+    has_room = _panels(experiment) <= MOST_PANELS
+    return [entry for entry in entries if has_room or entry["builder"] != "learning_curves"]
 
 
-def _panels(experiment: Experiment) -> dict[str, Any]:
+def _laid_out(experiment: Experiment) -> dict[str, Any]:
     """Return the arguments that lay out the curves of a file without `report:`."""
     return by_axes(experiment, ("rows", "columns", "pair", "baseline"), {})
 
 
-def _count(experiment: Experiment) -> int:
-    """Return how many panels these are."""
-    given = _panels(experiment)
+def _panels(experiment: Experiment) -> int:
+    """Return how many panels curves laid out by `_laid_out` have."""
+    given = _laid_out(experiment)
     names = [given.get("rows", ()), given.get("columns", ())]
     axes = [axis for name in names for axis in ([name] if isinstance(name, str) else name)]
     return math.prod(len(experiment.axes[axis]) for axis in axes)
@@ -184,7 +184,7 @@ def build_report(frames: Frames, experiment: Experiment, provenance: Provenance 
     entries = entries_of(results)
     if note := _unequal_ends(results):
         notes.append(note)
-    if not experiment.report and (count := _count(experiment)) > MOST_PANELS:
+    if not experiment.report and (count := _panels(experiment)) > MOST_PANELS:
         notes.append(
             f"Curves are not drawn: they would have {count:,} panels. `report:` can ask for those of some axes."
         )

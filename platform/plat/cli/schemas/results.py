@@ -56,7 +56,7 @@ class RowOfVerdict(TypedDict):
     p_corrected: float | None
     """The same after Holm's procedure over the rows."""
     tests: dict[str, float]
-    """Finding -> the p-value of its own test, the claimed one first."""
+    """The p-value of each finding's own test; the finding that is claimed comes first."""
     note: str
     """Why values are missing."""
     run_ids: list[str]

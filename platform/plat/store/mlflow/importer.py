@@ -20,15 +20,7 @@ from plat.store.mlflow.run_tags import clean_key
 from plat.store.mlflow.sqlite_file import has_content
 from plat.store.mlflow.store_errors import KEPT
 from plat.store.mlflow.store_writer import StoreWriter
-from plat.store.mlflow.stored_runs import (
-    SIGNATURE,
-    Deleted,
-    DeletedExperiment,
-    FileInfo,
-    StoredList,
-    StoredRun,
-    stored_runs,
-)
+from plat.store.mlflow.stored_runs import SIGNATURE, Deleted, DeletedExperiment, FileInfo, StoredList, StoredRun
 from plat.store.mlflow.uri import gc_command, sqlite_path
 from plat.store.run_directory.description import MEASURED
 from plat.store.run_directory.own_files import Damage
@@ -153,8 +145,9 @@ def import_runs(
     report = ImportReport(uri)
     changed = list(folders)
     if (path := sqlite_path(uri)) is not None:  # a server is asked under the lock
-        changed = _changed(folders, wanted, stored_runs(home, uri), report, again)
-        if not changed and not (has_content(path) and StoredList(home, uri).unsettled()):
+        listed = StoredList(home, uri) if has_content(path) else None
+        changed = _changed(folders, wanted, listed.runs if listed else {}, report, again)
+        if not changed and not (listed and listed.unsettled()):
             return report
     files = {clean_key(experiment.name): file_info(experiment) for experiment in experiments}
     with import_lock(home, timeout), open_writer(home, uri, timeout) as writer:

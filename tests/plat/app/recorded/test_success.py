@@ -53,3 +53,12 @@ def test_a_script_that_prints_success(plat, project):
     Path("s.yaml").write_text(base)
     code, out, err = plat("sweep", "s.yaml", "-j", "1")
     assert code == 0 and "60.0" in out and "70.0" in out and "+10.0" in out, out + err
+
+
+def test_the_peak_of_a_success_that_is_no_share_is_refused(plat, project):
+    Path("all.csv").write_text(table(100))
+    assert plat("import", "table", "all.csv", "--axes", "arm", "--out", "arm.yaml")[0] == 0
+    text, _, _ = Path("arm.yaml").read_text().partition("# To ask")
+    Path("arm.yaml").write_text(text + CLAIM.replace("{metric: success}", "peak"))
+    code, out, err = plat("claims", "arm.yaml")
+    assert code == 2 and "success has values outside of 0 to 1" in out + err

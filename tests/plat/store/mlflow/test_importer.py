@@ -72,7 +72,7 @@ def test_an_import_that_was_killed_before_its_end_leaves_no_file_running(
         patch.setattr(importer.StoreWriter, "settle", die)
         import_runs(home, home.store_uri(), [file])
     if has_list:
-        importer.stored_runs(home, home.store_uri())
+        importer.StoredList(home, home.store_uri())
     report = import_runs(home, home.store_uri(), [file])
     assert not report.imported and report.unchanged == 2
     (parent,) = runs_of(home, "tags.`plat.file` = 'table4'")
