@@ -8,6 +8,7 @@ player may see the current one only, or all of them. The end of this file has wh
               starts inside the think section: "reasoning </think> <answer> actions </answer>"
     chat      natural language for a real LLM; `instructions` is the system message, the observation the user message,
               and the player's turn should be prefilled with `<think>`
+    compact_image, chat_image   the same with the board as a picture: an `Observation` in the place of a text
 """
 
 from __future__ import annotations
@@ -18,15 +19,36 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Protocol, cast, get_type_hints, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast, get_type_hints, runtime_checkable
 
 from plat_envs.environment_errors import BadEnvironment, one_of
 
-RENDERINGS = ("compact", "chat")
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+RENDERINGS = ("compact", "chat")  # of an environment whose specification names no others
+PICTURE_RENDERINGS = ("compact_image", "chat_image")
+IMAGE = "<image>"  # the place of a picture in an observation
+
+
+@dataclass(frozen=True)
+class Observation:
+    """An observation with pictures.
+
+    text     each IMAGE in it, in order, is the place of a picture; in a compact rendering it is a word
+    images   arrays (height, width, 3) of uint8, red green blue
+    """
+
+    text: str
+    images: tuple[NDArray[np.uint8], ...]
+
+
+Seen: TypeAlias = str | Observation  # what a player sees: a text, or a text with pictures
 
 
 class Environment(Protocol):
-    """A session on text. Equal config, split, seed, noise and responses give equal observations, rewards and infos.
+    """A session on text, or on text with pictures. Equal config, split, seed, noise and responses give equal observations, rewards and infos.
 
     `reset` and `step` raise ServiceError if a service that the environment needs does not answer, after retries.
     """
@@ -37,14 +59,14 @@ class Environment(Protocol):
     def problem(self) -> str:
         """A text that identifies the current problem, equal for two problems that differ only in order or wording."""
 
-    def reset(self, seed: int, noise: int = 0) -> str:
+    def reset(self, seed: int, noise: int = 0) -> Seen:
         """Start the instance of (split, seed) and return the first observation.
 
         `noise` selects the random numbers of the environment itself (slips). The trajectories of one prompt share the
         seed and may differ in noise.
         """
 
-    def step(self, text: str) -> tuple[str, float, bool, dict[str, Any]]:
+    def step(self, text: str) -> tuple[Seen, float, bool, dict[str, Any]]:
         """Play one response and return next observation, reward, done and info. Accepts any text.
 
         The built-in environments raise BadEnvironment if the episode is over: call `reset` first.
