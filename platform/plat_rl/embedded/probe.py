@@ -158,7 +158,7 @@ class Probe:
         drawn = uniforms((UNTRAINED, self.config.seed), 0, count, max(1, int(reasonings.lengths.max())))
         tokens, *_ = generate(
             random_model,
-            cast(Tokenizer, SimpleNamespace(pad=self.tokenizer.pad, eos=-1)),  # a text never ends
+            cast(Tokenizer, SimpleNamespace(pad=self.tokenizer.pad, eos=-1, undrawn=self.tokenizer.undrawn)),  # never ends
             reasonings.prompts,
             np.arange(count),
             drawn,
