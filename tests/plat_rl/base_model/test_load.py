@@ -182,12 +182,9 @@ def test_the_names_of_a_model_are_not():
 def test_the_corpus_mixes_as_asked_and_depends_on_the_seed_alone():
     tokenizer = WordTokenizer()
     facts = BaseConfig(pool=30, grounded=1.0, wrong=0.0)
-    grounded = corpus(Corpus("frozenlake"), facts, tokenizer)
-    assert (
-        grounded
-        == corpus(Corpus("frozenlake"), facts, tokenizer)
-        != corpus(Corpus("frozenlake"), replace(facts, seed=1), tokenizer)
-    )
+    source = Corpus("frozenlake")
+    grounded = corpus(source, facts, tokenizer)
+    assert grounded == corpus(source, facts, tokenizer) != corpus(source, replace(facts, seed=1), tokenizer)
     starts = {tokenizer.encode(word)[0] for word in ("at", "goal")}
     assert {response[0] for _, response in grounded} == starts
     templates = corpus(source, replace(facts, grounded=0.0), tokenizer)
