@@ -57,6 +57,15 @@ def visual_tokens(image: NDArray[np.uint8]) -> list[int]:
     return ids
 
 
+def blanked(prompt: tuple[int, ...]) -> tuple[int, ...]:
+    """Return a prompt with every patch grey, as in the pictures of an environment with `blank: true`."""
+    from plat_envs.games.pictures import GREY  # needs Pillow, which text does not
+
+    grey = visual_tokens(np.full((PATCH, PATCH, 3), GREY, dtype=np.uint8))[0]
+    place = (1 << _HASH) - 1  # the bits of row and column
+    return tuple(grey | token & place if token >= VISUAL else token for token in prompt)
+
+
 def positions(ids: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the positions (U, P + 1, 3) of token ids (U, P) and of one text token after them; padding is text."""
     found = np.zeros((len(ids), ids.shape[1] + 1, 3), dtype=np.int64)
