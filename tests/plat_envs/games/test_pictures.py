@@ -1,4 +1,4 @@
-"""Pictures of boards: each cell shows the symbol of the text, with equal bytes each time; puzzles are as without them."""
+"""Pictures of boards: cells show the symbols of the text, with equal bytes each time; puzzles are as without them."""
 
 from __future__ import annotations
 
