@@ -51,7 +51,8 @@ def visual_tokens(image: NDArray[np.uint8]) -> list[int]:
     for number, patch in enumerate(patches):
         digest = int.from_bytes(hashlib.blake2b(patch.tobytes(), digest_size=8).digest()) >> 14
         if digest not in _pixels:
-            _pixels[digest] = (patch.astype(np.float32) / 255 - 0.5) / 0.5
+            scaled: NDArray[np.float32] = patch.astype(np.float32)
+            _pixels[digest] = (scaled / 255 - 0.5) / 0.5
         row, column = divmod(number, columns)
         ids.append(VISUAL | digest << _HASH | row << _ROW | column)
     return ids
