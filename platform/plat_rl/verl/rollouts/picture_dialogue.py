@@ -1,0 +1,77 @@
+"""Observations with pictures as token ids: each `<image>` becomes the tokens of its picture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from plat.errors import RunError
+from plat_envs.api import IMAGE, Seen, text_of
+from plat_envs.stand_in import IDS
+from plat_rl.embedded.transformer.tokenizer import WordTokenizer
+from plat_rl.loop.turns import Dialogue
+from plat_rl.verl.vision.pictures import pictures_of
+from plat_rl.verl.vision.processor import VisionProcessor
+
+
+class PictureWords(WordTokenizer):
+    """The words of the stand-ins, and the word `<image>` as the three tokens that begin, hold and end a picture.
+
+    `decode` raises IndexError for these tokens, which no rollout engine draws.
+    """
+
+    def __init__(self, vision: VisionProcessor) -> None:
+        super().__init__()
+        self._place = [vision.start_id, vision.image_token_id, vision.end_id]
+
+    def encode(self, text: str) -> list[int]:
+        return [number for word in text.split(" ") for number in (self._place if word == IMAGE else [IDS[word]])]
+
+    def prompt(self, observation: str, instructions: str = "") -> list[int]:
+        return self.encode(observation)
+
+    following = encode
+
+
+class PictureDialogue:
+    """A dialogue whose observations have pictures.
+
+    texts   the dialogue of the texts, in which a place of a picture is one `image_token_id`
+    place   what it takes for `<image>`
+    """
+
+    def __init__(self, texts: Dialogue, vision: VisionProcessor, place: str) -> None:
+        self._texts, self._vision, self._place = texts, vision, place
+        self.stops = texts.stops
+        self.decode: Callable[[list[int]], str] = texts.decode
+        self.reasoning_tokens: Callable[[list[int]], int] = texts.reasoning_tokens
+
+    def prompt(self, observation: Seen, instructions: str = "") -> list[int]:
+        return self._expanded(self._texts.prompt(self._text(observation), instructions), observation)
+
+    def following(self, observation: Seen) -> list[int]:
+        return self._expanded(self._texts.following(self._text(observation)), observation)
+
+    def _text(self, observation: Seen) -> str:
+        return text_of(observation).replace(IMAGE, self._place)
+
+    def _expanded(self, ids: list[int], observation: Seen) -> list[int]:
+        return self._vision.expand(ids, pictures_of(observation))
+
+
+def picture_dialogue(rendering: str, processor: Any, chat: Callable[[Any], Dialogue]) -> PictureDialogue:
+    """Return the dialogue of a rendering with pictures.
+
+    chat   tokenizer -> dialogue, for the rendering `chat_image`
+
+    Raises RunError if the model sees no pictures.
+    """
+    if not isinstance(processor, VisionProcessor):
+        raise RunError(
+            f"the rendering {rendering} has pictures, and the model sees none",
+            where="train.rendering",
+            fix="name a Qwen2.5-VL with model.path, or train.rendering=chat",
+        )
+    if rendering == "compact_image":
+        return PictureDialogue(PictureWords(processor), processor, IMAGE)
+    return PictureDialogue(chat(processor.tokenizer), processor, processor.place)
