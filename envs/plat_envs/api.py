@@ -48,8 +48,9 @@ Seen: TypeAlias = str | Observation  # what a player sees: a text, or a text wit
 
 
 class Environment(Protocol):
-    """A session on text, or on text with pictures. Equal config, split, seed, noise and responses give equal observations, rewards and infos.
+    """A session on text, or on text with pictures.
 
+    Equal config, split, seed, noise and responses give equal observations, rewards and infos.
     `reset` and `step` raise ServiceError if a service that the environment needs does not answer, after retries.
     """
 

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from statistics import NormalDist, fmean, stdev
 
-from plat_envs.api import RENDERINGS, Scripted, configure, find_environment
+from plat_envs.api import PICTURE_RENDERINGS, RENDERINGS, Scripted, configure, find_environment
 from plat_envs.environment_errors import BadEnvironment
 from plat_envs.instances import SPLITS, evaluation_seeds
 from plat_envs.show import answer, read_option
@@ -151,7 +151,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("options", nargs="*", help="options of its environment, key=value")
     parser.add_argument("--instances", type=int, default=512, metavar="N", help="how many (default 512)")
     parser.add_argument("--split", choices=SPLITS, default="heldout", help="(default heldout)")
-    parser.add_argument("--rendering", choices=RENDERINGS, default="compact", help="(default compact)")
+    renderings = RENDERINGS + PICTURE_RENDERINGS
+    parser.add_argument("--rendering", choices=renderings, default="compact", help="(default compact)")
     parser.add_argument("--reward", action="store_true", help="the mean reward in place of the success")
     parser.add_argument("--markdown", action="store_true", help="a Markdown table")
     return answer(parser, _measured, arguments)

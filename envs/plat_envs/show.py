@@ -1,4 +1,7 @@
-"""Show an environment: `python -m plat_envs.show sokoban --seed 3` (options as key=value)."""
+"""Show an environment: `python -m plat_envs.show sokoban --seed 3` (options as key=value).
+
+In a rendering with pictures it writes them into a folder: `--rendering compact_image --pictures DIR`.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +12,79 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from plat_envs.api import LEVELS, RENDERINGS, Demonstrates, make_environment
+from plat_envs.api import (
+    IMAGE,
+    LEVELS,
+    PICTURE_RENDERINGS,
+    RENDERINGS,
+    Demonstrates,
+    Seen,
+    make_environment,
+)
 from plat_envs.environment_errors import BadEnvironment
 from plat_envs.instances import SPLITS, source_split
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
-def show(task: str, seed: int, split: str, rendering: str, options: dict[str, object]) -> str:
+
+class Pictures:
+    """A folder for the pictures of an episode, which are numbered in their order: 00.png, 01.png.
+
+    The folder is made for the first one. Raises BadEnvironment if it cannot be made or has files already.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._count = 0
+
+    def text_of(self, observation: Seen) -> str:
+        """Return the text of an observation, after its pictures are written; their paths stand at their places."""
+        if isinstance(observation, str):
+            return observation
+        first, *rest = observation.text.split(IMAGE)
+        parts = [first]
+        for picture, after in zip(observation.images, rest, strict=True):
+            parts += [str(self._write(picture)), after]
+        return "".join(parts)
+
+    def _write(self, picture: NDArray[np.uint8]) -> Path:
+        from PIL import Image
+
+        if self._count == 0:
+            self._make()
+        path = self.folder / f"{self._count:02}.png"
+        Image.fromarray(picture).save(path)
+        self._count += 1
+        return path
+
+    def _make(self) -> None:
+        fix = "--pictures DIR with a new folder"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            if any(self.folder.iterdir()):
+                raise BadEnvironment(f"{self.folder} has files already", fix=fix)
+        except OSError as error:
+            raise BadEnvironment(f"{self.folder} cannot be made: {error.strerror}", fix=fix) from error
+
+
+def show(
+    task: str, seed: int, split: str, rendering: str, options: dict[str, object], folder: Path | None = None
+) -> str:
     """Return the first prompt as text, and where the task has demonstrations one of each level and an episode.
 
-    Raises BadEnvironment for a wrong task, option or rendering.
+    folder   for the pictures of a rendering that has them; None: `pictures-of-TASK` in the working directory
+
+    Raises BadEnvironment for a wrong task, option or rendering, and for a folder of pictures that has files already.
     """
     environment = make_environment(task, options, split, rendering)
+    pictures = Pictures(folder or Path(f"pictures-of-{task}"))
     rng = random.Random(seed)
-    prompt = environment.reset(seed)
+    prompt = pictures.text_of(environment.reset(seed))
     lines = [f"--- {task}: first prompt of ({split}, {seed})"]
     if environment.instructions:
         lines += [environment.instructions, ""]
@@ -35,8 +97,8 @@ def show(task: str, seed: int, split: str, rendering: str, options: dict[str, ob
     done = False
     while not done:
         response = environment.demonstrate(rng, "several_facts")
-        prompt, reward, done, info = environment.step(response)
-        lines += [response, f"  reward {reward:g}, {json.dumps(info)}", prompt]
+        observation, reward, done, info = environment.step(response)
+        lines += [response, f"  reward {reward:g}, {json.dumps(info)}", pictures.text_of(observation)]
     return "\n".join(lines)
 
 
@@ -57,7 +119,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("options", nargs="*", help="options of the environment, key=value")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--split", choices=SPLITS, default="train")
-    parser.add_argument("--rendering", choices=RENDERINGS, default="compact")
+    parser.add_argument("--rendering", choices=RENDERINGS + PICTURE_RENDERINGS, default="compact")
+    parser.add_argument("--pictures", type=Path, metavar="DIR", help="a new folder for pictures (pictures-of-TASK)")
     parser.add_argument("--check", action="store_true", help="check that no problem is in two splits")
     return answer(parser, _shown, arguments)
 
@@ -66,7 +129,7 @@ def _shown(given: argparse.Namespace) -> str:
     """Return what the arguments ask for. Raises BadEnvironment for a wrong task or option, and for a shared problem."""
     options = dict(read_option(text) for text in given.options)
     if not given.check:
-        return show(given.task, given.seed, given.split, given.rendering, options)
+        return show(given.task, given.seed, given.split, given.rendering, options, given.pictures)
     counts = ", ".join(
         f"{split} {count}" for split, count in check_splits(given.task, options, given.rendering).items()
     )

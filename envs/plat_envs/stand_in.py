@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from plat_envs.api import Teacher
+from plat_envs.api import Seen, Teacher
 
 # The closed word list of every compact rendering, fixed and ordered (a base model is trained on exactly this list).
 #
@@ -143,7 +143,7 @@ class Mix:
 class Demonstration:
     """A prompt with a response to imitate, whose reasoning is of this level."""
 
-    prompt: str
+    prompt: Seen
     response: str
     level: str
 
@@ -152,7 +152,8 @@ def demonstrations(
     environment: Teacher, rng: random.Random, count: int, mix: Mix, first_seed: int = 0
 ) -> Iterator[Demonstration]:
     """Play episodes of the seeds from `first_seed` on; yield one demonstration at each prompt, `count` in all."""
-    seed, done, prompt = first_seed, True, ""
+    seed, done = first_seed, True
+    prompt: Seen = ""
     for _ in range(count):
         if done:
             prompt = environment.reset(seed)

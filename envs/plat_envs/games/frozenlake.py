@@ -15,8 +15,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
-from plat_envs.api import EnvironmentSpec
+from plat_envs.api import PICTURE_RENDERINGS, RENDERINGS, EnvironmentSpec
 from plat_envs.environment_errors import check_range
+from plat_envs.games.boards import BoardConfig, BoardEpisode
 from plat_envs.games.ways import (
     distance,
     distances,
@@ -29,14 +30,13 @@ from plat_envs.games.ways import (
 )
 from plat_envs.instances import Candidate, draw, split_of
 from plat_envs.stand_in import GRID_TEMPLATES, sentence
-from plat_envs.turns.episode import Episode, EpisodeConfig
 
 GYM_ACTIONS = {"left": 0, "down": 1, "right": 2, "up": 3}
-_SYMBOLS = {"S": "_", "F": "_", "H": "O", "G": "G"}
+_FROM_GYM = {"S": "_", "F": "_", "H": "O", "G": "G"}
 
 
 @dataclass(frozen=True)
-class FrozenLakeConfig(EpisodeConfig):
+class FrozenLakeConfig(BoardConfig):
     size: int = 4  # side of the square map [cells]
     frozen: float = 0.9  # probability that a cell is frozen
     success_rate: float = 0.98  # of the intended move; the rest slips to both sides. Released main table: 1.0
@@ -124,15 +124,26 @@ def slips(size: int, success_rate: float) -> list[dict[str, list[tuple[float, in
     ]
 
 
-class FrozenLake(Episode):
+_GAME = (
+    "You are solving the FrozenLake puzzle. Walk on the frozen cells to the goal and do not fall into a hole. "
+    "The ice may slip you sideways."
+)
+_SYMBOLS = "The symbols are: P player, _ frozen, O hole, G goal, X player in a hole, √ player on the goal."
+_TILES = (
+    "The picture shows the player as a figure, a frozen cell as scratched ice, a hole as a dark disc, the goal as a "
+    "flag, the player in a hole as a figure with raised arms in a dark disc, and the player on the goal as a figure "
+    "beside a flag."
+)
+_ACTIONS = (
+    "Coordinates are (row, column), counted from the top left corner (0, 0).\nYour actions are: Left, Down, Right, Up."
+)
+
+
+class FrozenLake(BoardEpisode):
     task = "frozenlake"
-    rules = (
-        "You are solving the FrozenLake puzzle. Walk on the frozen cells to the goal and do not fall into a hole. "
-        "The ice may slip you sideways.\n"
-        "The symbols are: P player, _ frozen, O hole, G goal, X player in a hole, √ player on the goal. "
-        "Coordinates are (row, column), counted from the top left corner (0, 0).\n"
-        "Your actions are: Left, Down, Right, Up."
-    )
+    rules = f"{_GAME}\n{_SYMBOLS} {_ACTIONS}"
+    picture_rules = f"{_GAME}\n{_TILES} {_ACTIONS}"
+    vagen_px = 64
     config: FrozenLakeConfig
 
     def __init__(self, config: FrozenLakeConfig, split: str, rendering: str) -> None:
@@ -144,10 +155,10 @@ class FrozenLake(Episode):
         self.templates = GRID_TEMPLATES
 
     def _load(self, seed: int, noise: int) -> None:
-        self.lake = lake(self.config, self.split, seed)
+        self.lake = lake(self._drawn, self.split, seed)
         self._slips = slips(self.config.size, self.config.success_rate)
         self.position = self.lake.start
-        self._cells = [_SYMBOLS[letter] for row in self.lake.rows for letter in row]
+        self._cells = [_FROM_GYM[letter] for row in self.lake.rows for letter in row]
         self._chance: random.Random | None = None
         if self.config.success_rate < 1.0:
             self._chance = random.Random(f"slip/{self.split}/{seed}/{noise}")
@@ -264,6 +275,7 @@ SPEC = EnvironmentSpec(
     make=FrozenLake,
     version="3",
     plenty=512,
+    renderings=RENDERINGS + PICTURE_RENDERINGS,
 )
 
 

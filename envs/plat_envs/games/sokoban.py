@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
-from plat_envs.api import EnvironmentSpec
+from plat_envs.api import PICTURE_RENDERINGS, RENDERINGS, EnvironmentSpec
 from plat_envs.environment_errors import check_range
+from plat_envs.games.boards import BoardConfig, BoardEpisode
 from plat_envs.games.ways import (
     DELTAS,
     State,
@@ -28,13 +29,12 @@ from plat_envs.games.ways import (
 )
 from plat_envs.instances import Candidate, draw
 from plat_envs.stand_in import GRID_TEMPLATES, PUSH_TEMPLATES, sentence
-from plat_envs.turns.episode import Episode, EpisodeConfig
 
 _TRIES = 8  # positions tried of one layout before a new one is searched
 
 
 @dataclass(frozen=True)
-class SokobanConfig(EpisodeConfig):
+class SokobanConfig(BoardConfig):
     size: int = 6  # side of the square board, outer wall included [cells]
     boxes: int = 1  # to be pushed onto targets [boxes]
     walls: float = 0.1  # probability that an inner cell is a wall
@@ -97,15 +97,26 @@ def puzzle(config: SokobanConfig, split: str, seed: int) -> Puzzle:
     return draw("sokoban", split, seed, config.shared_pool, candidates)
 
 
-class Sokoban(Episode):
+_GAME = (
+    "You are solving the Sokoban puzzle. Push every box onto a target. You cannot pull a box, and a box cannot be "
+    "pushed into a wall or another box."
+)
+_SYMBOLS = "The symbols are: # wall, _ empty, O target, √ box on target, X box, P player, S player on target."
+_TILES = (
+    "The picture shows a wall as bricks, an empty cell as plain ground, a target as a ring with a dot, a box as a crate "
+    "with a cross, a box on a target as a crate with a dot, the player as a figure, and the player on a target as a "
+    "figure in a ring."
+)
+_ACTIONS = (
+    "Coordinates are (row, column), counted from the top left corner (0, 0).\nYour actions are: Up, Down, Left, Right."
+)
+
+
+class Sokoban(BoardEpisode):
     task = "sokoban"
-    rules = (
-        "You are solving the Sokoban puzzle. Push every box onto a target. You cannot pull a box, and a box cannot be "
-        "pushed into a wall or another box.\n"
-        "The symbols are: # wall, _ empty, O target, √ box on target, X box, P player, S player on target. "
-        "Coordinates are (row, column), counted from the top left corner (0, 0).\n"
-        "Your actions are: Up, Down, Left, Right."
-    )
+    rules = f"{_GAME}\n{_SYMBOLS} {_ACTIONS}"
+    picture_rules = f"{_GAME}\n{_TILES} {_ACTIONS}"
+    vagen_px = 16
     config: SokobanConfig
 
     def __init__(self, config: SokobanConfig, split: str, rendering: str) -> None:
@@ -121,7 +132,7 @@ class Sokoban(Episode):
         self.templates = GRID_TEMPLATES + PUSH_TEMPLATES
 
     def _load(self, seed: int, noise: int) -> None:
-        self.puzzle = puzzle(self.config, self.split, seed)
+        self.puzzle = puzzle(self._drawn, self.split, seed)
         self.player, self.boxes = self.puzzle.start
         self._empty_board = ["#" if cell in self.puzzle.walls else "_" for cell in range(self.config.size**2)]
         for target in self.puzzle.targets:
@@ -237,6 +248,7 @@ SPEC = EnvironmentSpec(
     make=Sokoban,
     version="2",
     plenty=512,
+    renderings=RENDERINGS + PICTURE_RENDERINGS,
 )
 
 

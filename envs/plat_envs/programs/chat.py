@@ -10,6 +10,7 @@ from functools import lru_cache
 from threading import Lock
 from typing import Any
 
+from plat_envs.api import Seen
 from plat_envs.environment_errors import BadEnvironment, ServiceError
 from plat_envs.programs.problem import AnyTest, DeepCoderConfig, Problem, best_constant
 from plat_envs.sandbox.hack import attempts
@@ -126,7 +127,7 @@ class ChatCoder(Episode):
     def problem(self) -> str:
         return self.given.key
 
-    def step(self, text: str) -> tuple[str, float, bool, dict[str, Any]]:
+    def step(self, text: str) -> tuple[Seen, float, bool, dict[str, Any]]:
         self._program = ""
         observation, reward, done, info = super().step(text)
         measured = {"constant_reward": self.constant_reward, "tricks": sorted(attempts(self._program))}

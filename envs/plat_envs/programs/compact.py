@@ -17,6 +17,7 @@ from hashlib import sha256
 from itertools import permutations, product
 from typing import Any
 
+from plat_envs.api import Seen
 from plat_envs.instances import SPLIT_SHARES, Candidate, draw, ready, split_of
 from plat_envs.programs.evaluator import equal, parse, run
 from plat_envs.programs.problem import DeepCoderConfig
@@ -173,7 +174,7 @@ class CompactCoder(Episode):
     def problem(self) -> str:
         return f"{self.given.program} {self.given.examples}"
 
-    def step(self, text: str) -> tuple[str, float, bool, dict[str, Any]]:
+    def step(self, text: str) -> tuple[Seen, float, bool, dict[str, Any]]:
         observation, reward, done, info = super().step(text)
         return observation, reward, done, info | {"constant_reward": self.constant_reward}
 

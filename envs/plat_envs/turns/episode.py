@@ -10,14 +10,20 @@ from __future__ import annotations
 import random
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from plat_envs.api import LEVELS, RENDERINGS
+from plat_envs.api import IMAGE, LEVELS, PICTURE_RENDERINGS, RENDERINGS, Observation, Seen
 from plat_envs.environment_errors import BadEnvironment, check_choice, check_range
 from plat_envs.instances import SPLITS
-from plat_envs.stand_in import ANSWER, END_ANSWER, END_THINK, MAX_NUMBER
+from plat_envs.stand_in import ANSWER, END_ANSWER, END_THINK, MAX_NUMBER, THINK
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 SEPARATOR = "||"
+# Rendering -> the method without which an environment does not have it.
+_WRITTEN_BY = {"compact": "_compact", "chat": "_chat", "compact_image": "_picture", "chat_image": "_picture"}
 
 
 def answer_of(text: str) -> str | None:
@@ -63,33 +69,32 @@ class EpisodeConfig:
 class PlainEpisode(ABC):
     """Base of environments without demonstrations: subclasses know the game (`_load`, `_read`, `_play`, `_chat`).
 
-    The constructor raises BadEnvironment for an unknown split or rendering, and for a compact rendering of more than
-    MAX_NUMBER actions per episode.
+    The constructor raises BadEnvironment for an unknown split, a rendering that the environment does not have, and a
+    compact rendering of more than MAX_NUMBER actions per episode. Observations are texts, and in picture renderings
+    `Observation`s with one picture.
     """
 
     task: ClassVar[str]
     rules: str  # what the game is, for the chat rendering
+    picture_rules: str  # likewise, for the chat_image rendering
     advice: str = "Max response length: 100 words."  # the end of a prompt in the chat rendering
 
     def __init__(self, config: Any, split: str, rendering: str) -> None:
         check_choice("split", split, SPLITS)
-        check_choice("rendering", rendering, RENDERINGS)
-        own, absent = (
-            (type(self)._compact, PlainEpisode._compact)
-            if rendering == "compact"
-            else (type(self)._chat, PlainEpisode._chat)
-        )
-        if own is absent:
+        check_choice("rendering", rendering, RENDERINGS + PICTURE_RENDERINGS)
+        if not self._has(rendering):
             raise self._no_rendering(rendering)
-        if rendering == "compact" and config.budget > MAX_NUMBER:
+        is_compact = rendering.startswith("compact")
+        if is_compact and config.budget > MAX_NUMBER:
             raise BadEnvironment(
-                f"{self.task}: {config.budget} actions per episode have no compact rendering",
-                fix=f"turns x actions_per_turn of at most {MAX_NUMBER}, or rendering: chat",
+                f"{self.task}: {config.budget} actions per episode have no {rendering} rendering",
+                fix=f"turns x actions_per_turn of at most {MAX_NUMBER}, or "
+                f"rendering: {rendering.replace('compact', 'chat')}",
             )
         self.config = config
         self.split = split
         self.rendering = rendering
-        self.instructions = "" if rendering == "compact" else self._instructions()
+        self.instructions = "" if is_compact else self._instructions()
         self.turns_left = 0
         self.done = True
         self.success = False
@@ -97,14 +102,14 @@ class PlainEpisode(ABC):
 
     # --- the protocol -------------------------------------------------------------------------------------------------
 
-    def reset(self, seed: int, noise: int = 0) -> str:
+    def reset(self, seed: int, noise: int = 0) -> Seen:
         self._load(seed, noise)
         self.turns_left = self.config.turns
         self.done = self.success = False
         self._last_reward = None
         return self._observation()
 
-    def step(self, text: str) -> tuple[str, float, bool, dict[str, Any]]:
+    def step(self, text: str) -> tuple[Seen, float, bool, dict[str, Any]]:
         if self.done:
             raise BadEnvironment(f"{self.task}: the episode is over", fix="call reset(seed) first")
         answer = answer_of(text)
@@ -153,8 +158,21 @@ class PlainEpisode(ABC):
         """Return the state in natural language. A class without it has no chat rendering."""
         raise self._no_rendering("chat")
 
+    def _picture(self) -> NDArray[np.uint8]:
+        """Return the state as an array (height, width, 3). A class without it has no picture renderings."""
+        raise self._no_rendering(self.rendering)
+
+    def _has(self, rendering: str) -> bool:
+        method = _WRITTEN_BY[rendering]
+        return getattr(type(self), method) is not getattr(PlainEpisode, method)
+
     def _no_rendering(self, rendering: str) -> BadEnvironment:
-        fix = "a real model: train.rendering=chat" if rendering == "compact" else "train.rendering=compact"
+        if rendering == "compact":
+            fix = "a real model: train.rendering=chat"
+        elif rendering == "chat_image" or not self._has("compact"):
+            fix = "train.rendering=chat"
+        else:
+            fix = "train.rendering=compact"
         return BadEnvironment(f"{self.task} has no {rendering} rendering", fix=fix)
 
     @property
@@ -168,15 +186,21 @@ class PlainEpisode(ABC):
         """Return how many actions are left. It is part of the state, so compact observations contain it."""
         return self.turns_left * int(self.config.actions_per_turn)
 
-    def _observation(self) -> str:
-        if self.rendering == "compact":
-            return self._compact()
+    def _observation(self) -> Seen:
+        if self.rendering not in PICTURE_RENDERINGS:
+            return self._compact() if self.rendering == "compact" else self._conversation(self._chat())
+        is_compact = self.rendering == "compact_image"
+        text = f"{self.task} {IMAGE} {self._budget()} {THINK}" if is_compact else self._conversation(IMAGE)
+        return Observation(text, (self._picture(),))
+
+    def _conversation(self, state: str) -> str:
+        """Return the user message of a chat around a state."""
         turn = self.config.turns - self.turns_left + 1
         lines = [] if self._last_reward is None else [f"Reward:\n{self._last_reward:g}\n"]
         if self.done:
-            return "\n".join([*lines, f"The game is over.\nState:\n{self._chat()}"])
+            return "\n".join([*lines, f"The game is over.\nState:\n{state}"])
         left = self._budget()
-        lines.append(f"Turn {turn}:\nState:\n{self._chat()}\nYou have {left} action{'' if left == 1 else 's'} left.")
+        lines.append(f"Turn {turn}:\nState:\n{state}\nYou have {left} action{'' if left == 1 else 's'} left.")
         lines.append(
             "Always output: <think> [Your thoughts] </think> <answer> [your answer] </answer> with no extra text. "
             f"Strictly follow this format. {self.advice}"
@@ -188,7 +212,8 @@ class PlainEpisode(ABC):
         if count > 1:
             example = f"<answer> up {SEPARATOR} left </answer>"
             several = f"\nYou may give up to {count} actions per turn, joined by {SEPARATOR}, e.g. {example}."
-        return f"You are a helpful assistant. {self.rules}{several}"
+        rules = self.picture_rules if self.rendering in PICTURE_RENDERINGS else self.rules
+        return f"You are a helpful assistant. {rules}{several}"
 
 
 class Episode(PlainEpisode):
