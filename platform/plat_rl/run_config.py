@@ -94,8 +94,9 @@ class TrainConfig:
     temperature: float = number(1.0, above=0)  # of the sampling in rollouts
     # what the policy sees of an episode: the present state | everything so far
     context: str = choice("current", "full")
-    # how observations are written: few tokens, for stand-ins | natural language, for real LLMs
-    rendering: str = choice("compact", "chat")
+    # how observations are written: few tokens, for stand-ins | natural language, for real LLMs | with a picture of the
+    # board: few tokens | natural language
+    rendering: str = choice("compact", "chat", "compact_image", "chat_image")
     checkpoint_every: int = number(10, minimum=1)  # from one checkpoint to the next [iterations]
     # prompts that the base model plays before training, only to measure its rewards; 0: none [prompts]
     precheck: int = number(0, minimum=0)

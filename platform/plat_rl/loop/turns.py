@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from plat_envs.api import LEVELS, Environment, GradesReasoning
+from plat_envs.api import LEVELS, Environment, GradesReasoning, Seen
 from plat_envs.sandbox.hack import KINDS
 from plat_envs.stand_in import END_THINK
 
@@ -26,10 +26,10 @@ class Dialogue(Protocol):
     def stops(self) -> tuple[int, ...]:
         """Ids that end a response; the first one is appended to a response that ran out of tokens."""
 
-    def prompt(self, observation: str, instructions: str = "") -> list[int]:
+    def prompt(self, observation: Seen, instructions: str = "") -> list[int]:
         """Return the ids of a first prompt, which ends with `<think>`. `instructions`: a system message, or ""."""
 
-    def following(self, observation: str) -> list[int]:
+    def following(self, observation: Seen) -> list[int]:
         """Return the ids of a later observation, after the id that ended the previous response."""
 
     def decode(self, ids: list[int]) -> str:
@@ -48,7 +48,7 @@ class Turns:
     def __init__(self, dialogue: Dialogue, environment: Environment, token_cost: float) -> None:
         self.dialogue, self.environment, self.token_cost = dialogue, environment, token_cost
         self.done = self.success = False
-        self._observation = ""
+        self._observation: Seen = ""
         self._ended = True
 
     def start(self, seed: int, noise: int) -> list[int]:
@@ -100,7 +100,7 @@ class Effect(NamedTuple):
 @dataclass(frozen=True)
 class PlayedResponse:
     effect: Effect
-    observation: str  # the next one, if the episode is not done
+    observation: Seen  # the next one, if the episode is not done
     success: bool
     done: bool
 

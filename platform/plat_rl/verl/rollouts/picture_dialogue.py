@@ -6,31 +6,30 @@ from collections.abc import Callable
 from typing import Any
 
 from plat.errors import RunError
-from plat_envs.api import IMAGE, Seen, text_of
+from plat_envs.api import IMAGE, Seen
 from plat_envs.stand_in import IDS
 from plat_rl.embedded.transformer.tokenizer import WordTokenizer
 from plat_rl.loop.turns import Dialogue
-from plat_rl.verl.vision.pictures import pictures_of
+from plat_rl.verl.vision.pictures import pictures_of, text_of
 from plat_rl.verl.vision.processor import VisionProcessor
 
 
-class PictureWords(WordTokenizer):
-    """The words of the stand-ins, and the word `<image>` as the three tokens that begin, hold and end a picture.
-
-    `decode` raises IndexError for these tokens, which no rollout engine draws.
-    """
+class PictureWords:
+    """The words of the stand-ins, and the word `<image>` as the three tokens that begin, hold and end a picture."""
 
     def __init__(self, vision: VisionProcessor) -> None:
-        super().__init__()
         self._place = [vision.start_id, vision.image_token_id, vision.end_id]
+        words = WordTokenizer()
+        self.stops = words.stops
+        self.decode: Callable[[list[int]], str] = words.decode
+        self.reasoning_tokens: Callable[[list[int]], int] = words.reasoning_tokens
 
-    def encode(self, text: str) -> list[int]:
-        return [number for word in text.split(" ") for number in (self._place if word == IMAGE else [IDS[word]])]
+    def prompt(self, observation: Seen, instructions: str = "") -> list[int]:
+        return self.following(observation)
 
-    def prompt(self, observation: str, instructions: str = "") -> list[int]:
-        return self.encode(observation)
-
-    following = encode
+    def following(self, observation: Seen) -> list[int]:
+        words = text_of(observation).split(" ")
+        return [number for word in words for number in (self._place if word == IMAGE else [IDS[word]])]
 
 
 class PictureDialogue:

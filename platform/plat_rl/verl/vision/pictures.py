@@ -52,6 +52,11 @@ def pictures_of(observation: Seen) -> tuple[NDArray[np.uint8], ...]:
     return observation.images if isinstance(observation, Observation) else ()
 
 
+def text_of(observation: Seen) -> str:
+    """Return the text of an observation, with `<image>` at the places of its pictures."""
+    return observation.text if isinstance(observation, Observation) else observation
+
+
 def as_images(pictures: Iterable[NDArray[np.uint8]]) -> list[Any]:
     """Return pictures as images of Pillow, which every rollout engine of verl takes."""
     from PIL import Image
