@@ -34,6 +34,8 @@ from plat_rl.verl.settings.models import (
 )
 from plat_rl.verl.settings.verl_config import VerlRunConfig
 from plat_rl.verl.settings.verl_overrides import rollout_engine
+from plat_rl.verl.vision.fitting import check_vision
+from plat_rl.verl.vision.pictures import has_pictures
 
 BYTES_OF_A_WEIGHT = 2  # bfloat16, on the hub
 UNABLE_STEPS = 20  # of the base of conf/scale/smoke.yaml
@@ -61,6 +63,17 @@ def _check_keys(config: VerlRunConfig) -> None:
         if attrgetter(key)(config) != LEGACY[key]:
             fix = f"{key}={json.dumps(LEGACY[key])}, or trainer=embedded"
             raise SpecError(f"the trainer verl cannot honour {key}", where=key, fix=fix)
+
+
+def _check_that_it_sees(config: VerlRunConfig) -> None:
+    """Raise SpecError if a rendering with pictures goes to a paper's model that sees none, or the model is unknown."""
+    rendering = config.train.rendering
+    if "-VL-" not in paper_model(config).hub and has_pictures(rendering):
+        raise SpecError(
+            f"{config.model.paper_name} sees no pictures, and the rendering {rendering} has some",
+            where="train.rendering",
+            fix="model.paper_name=Qwen2.5-VL-3B, or train.rendering=chat",
+        )
 
 
 def _check_engines(config: VerlRunConfig) -> None:
@@ -110,7 +123,7 @@ class VerlTrainer(PolicyTrainer):
         if is_stand_in(config):
             check_stand_in(config)
         elif config.model.path is None:
-            paper_model(config)
+            _check_that_it_sees(config)
         check_iteration(config)
         _check_keys(config)
         _check_engines(config)
@@ -146,6 +159,7 @@ class VerlTrainer(PolicyTrainer):
     def check(self, config: VerlRunConfig) -> None:
         from plat_rl.verl.settings.composition import check_config
 
+        check_vision(config)
         check_config(config)
 
     def check_machine(self, config: VerlRunConfig) -> None:

@@ -73,15 +73,16 @@ def do_not_pin() -> None:
 
 def load_critic(local_path: str, torch_dtype: Any, model_config: Any, trust_remote_code: bool) -> Any:
     """Load a language model with a value head: one number per token, initially 0."""
-    loader: Any
     if model_config.model_type == MODEL_TYPE:
-        from plat_rl.verl.vision.value_model import Qwen2_5_VLForTokenValues as loader
-    else:
-        from transformers import AutoModelForTokenClassification as loader
+        from plat_rl.verl.vision.value_model import load_value_model
 
-    critic = loader.from_pretrained(
-        local_path, dtype=torch_dtype, config=model_config, trust_remote_code=trust_remote_code
-    )
+        critic = load_value_model(local_path, dtype=torch_dtype, config=model_config)
+    else:
+        from transformers import AutoModelForTokenClassification
+
+        critic = AutoModelForTokenClassification.from_pretrained(
+            local_path, dtype=torch_dtype, config=model_config, trust_remote_code=trust_remote_code
+        )
     with torch.no_grad():
         for parameter in critic.score.parameters():
             parameter.zero_()

@@ -3,6 +3,8 @@
     processor          verl loads transformers', which needs torchvision; here `plat_rl.verl.vision.processor`
     texts alone        rows without a picture (padding, for example) still pass through the vision part, so that all
                        processes gather its weights; verl does not know what it returns in transformers 5
+    positions          rows of equal length come from TransferQueue with four positions as their varying length; verl
+                       takes this for the usual layout
 """
 
 from __future__ import annotations
@@ -10,14 +12,14 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import torch
 from torch import Tensor
 
 
 def repair_vision() -> None:
     """Apply the repairs in this process."""
-    from verl import utils
     from verl.models.transformers import qwen2_vl
-    from verl.utils import tokenizer
+    from verl.utils import tensordict_utils, tokenizer  # noqa: F401  # where the names below are taken from
 
     original = tokenizer.hf_processor
 
@@ -26,15 +28,37 @@ def repair_vision() -> None:
 
         return load_processor(name_or_path, **options) or original(name_or_path, **options)
 
-    names = ("verl.workers.config.model", "verl.utils.tokenizer.tokenizer")  # those that have been imported already
-    for module in (utils, tokenizer, *(sys.modules[name] for name in names if name in sys.modules)):
-        vars(module)["hf_processor"] = hf_processor
+    _replace("hf_processor", hf_processor)
+    _replace("maybe_fix_3d_position_ids", right_positions)
     embeds = qwen2_vl._get_input_embeds
 
     def with_pictures(model: Any, input_ids: Tensor, *given: Any, **named: Any) -> Any:
         return embeds(_Unpacked(model), input_ids, *given, **named)
 
     qwen2_vl._get_input_embeds = with_pictures
+
+
+def _replace(name: str, replacement: Any) -> None:
+    """Set a function in all modules of verl that have been imported and know it by this name."""
+    for module in [module for place, module in sys.modules.items() if place.startswith("verl.")]:
+        if callable(vars(module).get(name)):
+            vars(module)[name] = replacement
+
+
+def right_positions(data: Any) -> None:
+    """Make position ids (B, 4, varying) of `data` vary along the tokens, as its `input_ids` do.
+
+    It takes the place of verl's `maybe_fix_3d_position_ids`, which only says that they do.
+    """
+    positions = data["position_ids"] if "position_ids" in data.keys() else None
+    if positions is None or positions.dim() != 3 or not positions.is_nested:
+        return
+    values, offsets = positions._values, data["input_ids"].offsets()
+    if not torch.equal(positions._offsets, offsets):  # (B x 4, length): all rows are equally long
+        rows, length = len(offsets) - 1, values.shape[-1]
+        values = values.view(rows, -1, length).transpose(0, 1).reshape(-1, rows * length)
+        data["position_ids"] = torch.nested.nested_tensor_from_jagged(values, offsets, jagged_dim=2)
+    data["position_ids"]._ragged_idx = 2
 
 
 class _Unpacked:

@@ -9,8 +9,12 @@ from transformers.modeling_outputs import TokenClassifierOutput
 from transformers.models.qwen2_5_vl.modeling_qwen2_5_vl import Qwen2_5_VLModel, Qwen2_5_VLPreTrainedModel
 
 
+# Names in checkpoints -> names here. transformers knows this only of its own classes.
+NAMES = {r"^visual\.": "model.visual.", r"^model\.(?!language_model\.|visual\.)": "model.language_model."}
+
+
 class Qwen2_5_VLForTokenValues(Qwen2_5_VLPreTrainedModel):
-    """One number per token. `from_pretrained` reads the checkpoint of a Qwen2.5-VL, and leaves out its language head."""
+    """One number per token."""
 
     _keys_to_ignore_on_load_unexpected = ["lm_head.weight"]
 
@@ -23,3 +27,17 @@ class Qwen2_5_VLForTokenValues(Qwen2_5_VLPreTrainedModel):
     def forward(self, input_ids: Tensor, **inputs: Any) -> TokenClassifierOutput:
         """Return an output whose `logits` are (B, T, 1). `inputs` are those of Qwen2_5_VLModel."""
         return TokenClassifierOutput(logits=self.score(self.model(input_ids=input_ids, **inputs)[0]))
+
+
+def load_value_model(path: str, **options: Any) -> Qwen2_5_VLForTokenValues:
+    """Return the model of a Qwen2.5-VL checkpoint with a new head in the place of its language head.
+
+    options   for `from_pretrained`
+
+    Raises ValueError if the checkpoint lacks weights.
+    """
+    loaded = Qwen2_5_VLForTokenValues.from_pretrained(path, key_mapping=NAMES, output_loading_info=True, **options)
+    model, report = loaded  # type: ignore[misc]
+    if missing := sorted(name for name in report["missing_keys"] if not name.startswith("score.")):
+        raise ValueError(f"the checkpoint at {path} lacks weights of the critic: {missing}")
+    return model  # type: ignore[no-any-return]
