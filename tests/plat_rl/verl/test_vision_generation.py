@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -28,7 +27,9 @@ def loaded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return load_model(folder), processor
 
 
-def asked(processor: VisionProcessor, images: Sequence[Any], before: list[int], after: list[int], **more: Any) -> Request:
+def asked(
+    processor: VisionProcessor, images: Sequence[Any], before: list[int], after: list[int], **more: Any
+) -> Request:
     ids = processor.expand([*before, *[START, PAD, END] * len(images), *after], images)
     return Request(ids, more.get("seed", 1), more.get("temperature", 0.0), 6, images)
 

@@ -122,7 +122,7 @@ class HFServer:
             self.serving = None
 
     def _fitting(self) -> int:
-        """Return how many of the waiting requests make the next batch: at most ROWS, with FEATURES bytes of features."""
+        """Return how many waiting requests make the next batch: at most ROWS, with FEATURES bytes of features."""
         if self.vision is None:
             return ROWS
         sizes = accumulate(self.vision.feature_bytes(request.images) for request, _ in self.waiting[:ROWS])

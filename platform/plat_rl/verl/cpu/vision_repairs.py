@@ -1,10 +1,10 @@
 """Replace functions of verl for models that see pictures (Qwen2.5-VL), on every device.
 
-    processor          verl loads transformers', which needs torchvision; here `plat_rl.verl.vision.processor`
-    texts alone        rows without a picture (padding, for example) still pass through the vision part, so that all
-                       processes gather its weights; verl does not know what it returns in transformers 5
-    positions          rows of equal length come from TransferQueue with four positions as their varying length; verl
-                       takes this for the usual layout
+processor          verl loads transformers', which needs torchvision; here `plat_rl.verl.vision.processor`
+texts alone        rows without a picture (padding, for example) still pass through the vision part, so that all
+                   processes gather its weights; verl does not know what it returns in transformers 5
+positions          rows of equal length come from TransferQueue with four positions as their varying length; verl
+                   takes this for the usual layout
 """
 
 from __future__ import annotations

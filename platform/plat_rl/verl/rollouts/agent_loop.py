@@ -21,7 +21,7 @@ from plat_rl.loop.randomness import generator
 from plat_rl.verl.rollouts.play import PLAY
 from plat_rl.verl.rollouts.verl_episode import Episode, Limits, Sequence, dialogue_of
 from plat_rl.verl.settings.composition import run_config
-from plat_rl.verl.vision.pictures import as_images
+from plat_rl.verl.vision.pictures import as_images, has_pictures
 
 # Made once a process.
 _run_config, _dialogue = lru_cache(maxsize=2)(run_config), lru_cache(maxsize=2)(dialogue_of)
@@ -38,6 +38,7 @@ class PlatAgentLoop(AgentLoopBase):  # type: ignore[misc]
         self.config = _run_config(trainer_config.config.plat)
         self.sessions = _sessions(trainer_config.config.plat)
         self.server_manager = server_manager
+        self.processor = processor if has_pictures(self.config.train.rendering) else None
         self.dialogue = _dialogue(self.config.train.rendering, tokenizer, processor)
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> list[AgentLoopOutput]:
@@ -83,6 +84,12 @@ class PlatAgentLoop(AgentLoopBase):  # type: ignore[misc]
                 request_id=name, prompt_ids=episode.tokens, sampling_params=sampling, **pictures
             )
             step = answer.extra_fields.get("global_steps")
+            if self.processor is not None and self.processor.image_token_id in answer.token_ids:
+                raise RunError(
+                    "the rollout engine drew the token of a picture",
+                    where="verl.rollout",
+                    fix="verl.rollout=vllm or hf: verl and plat forbid it there",
+                )
             response = list(answer.token_ids), list(answer.log_probs)
             if self.sessions.concurrent:  # others go on while this one waits
                 await asyncio.to_thread(episode.respond, *response)

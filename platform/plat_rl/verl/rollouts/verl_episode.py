@@ -200,7 +200,8 @@ class Episode(Turns):
         """
         effect = self.answer(tokens)
         sequence = self.sequences[-1]
-        self.turns.append(Turn(len(self.sequences) - 1, len(sequence.response), len(tokens), effect, len(sequence.images)))
+        place = len(self.sequences) - 1, len(sequence.response), len(tokens)
+        self.turns.append(Turn(*place, effect, len(sequence.images)))
         sequence.extend(tokens, [1] * len(tokens), log_probs)
         if len(self.turns) >= self.limits.turns:
             self.done = True

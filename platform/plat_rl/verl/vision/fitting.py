@@ -75,8 +75,8 @@ def image_sizes(folder: str) -> ImageSizes:
     file = Path(folder, "preprocessor_config.json")
     processor = _read(file)
     vision = config.get("vision_config") or {}
-    for name, (other, default) in SIZES.items():
-        given, expected = processor.get(name, default), vision.get(other, default)
+    for name, (other, usual) in SIZES.items():
+        given, expected = processor.get(name, usual), vision.get(other, usual)
         if given != expected:
             raise SpecError(
                 f"the checkpoint's image processor does not fit its model: {name} is {given}, and {other} of the "
@@ -151,5 +151,5 @@ def check_limits(config: VerlRunConfig, sizes: ImageSizes) -> None:
             f"the pictures of an observation ({shapes} pixels) are {needed} tokens, and "
             + " and ".join(f"{name} is {limit}" for name, limit in small.items()),
             where=next(iter(small)),
-            fix=" ".join(f"{name}={2 * needed}" for name in small) + ", which leaves room for the text; or smaller pictures",
+            fix=" ".join(f"{name}={2 * needed}" for name in small) + " (room for the text, too), or smaller pictures",
         )

@@ -89,9 +89,7 @@ class VisionProcessor:
             )
         counts = map(self.image_tokens, images)
         return [
-            each
-            for number in ids
-            for each in ([number] * next(counts) if number == self.image_token_id else [number])
+            each for number in ids for each in ([number] * next(counts) if number == self.image_token_id else [number])
         ]
 
     def positions(self, ids: Tensor, grids: Tensor | None, mask: Tensor | None = None) -> Tensor:
@@ -101,8 +99,7 @@ class VisionProcessor:
         mask    (B, T) 0 at padding
         """
         kinds = (ids == self.image_token_id).int()
-        positions: Tensor = self.get_rope_index(ids, mm_token_type_ids=kinds, image_grid_thw=grids, attention_mask=mask)[0]
-        return positions
+        return self.get_rope_index(ids, mm_token_type_ids=kinds, image_grid_thw=grids, attention_mask=mask)[0]
 
     # --- what verl calls ----------------------------------------------------------------------------------------------
 
@@ -137,8 +134,8 @@ class VisionProcessor:
             left = left[places:]
         padded = self.tokenizer.pad({"input_ids": rows}, padding=len(rows) > 1, **options)
         made = {"input_ids": padded["input_ids"], "attention_mask": padded["attention_mask"]}
-        # For verl its presence means: give `get_rope_index` the kinds of the tokens.
-        made["mm_token_type_ids"] = [[int(number == self.image_token_id) for number in row] for row in made["input_ids"]]
+        kinds = [[int(number == self.image_token_id) for number in row] for row in made["input_ids"]]
+        made["mm_token_type_ids"] = kinds  # for verl it means: give `get_rope_index` the kinds of the tokens
         if images:
             made["pixel_values"], made["image_grid_thw"] = self.features(images)
         return BatchFeature(made, tensor_type=return_tensors)
@@ -147,13 +144,15 @@ class VisionProcessor:
         """Return what the model's method of this name returns: positions (3, B, T), and their shift (B, 1)."""
         from transformers.models.qwen2_5_vl.modeling_qwen2_5_vl import Qwen2_5_VLModel
 
-        return Qwen2_5_VLModel.get_rope_index(self, input_ids, **named)  # type: ignore[arg-type]
+        positions, shift = Qwen2_5_VLModel.get_rope_index(self, input_ids, **named)  # type: ignore[arg-type]
+        return positions, shift
 
     def get_vision_position_ids(self, *given: Any, **named: Any) -> Tensor:
         """Return what the model's method of this name returns; `get_rope_index` calls it."""
         from transformers.models.qwen2_5_vl.modeling_qwen2_5_vl import Qwen2_5_VLModel
 
-        return Qwen2_5_VLModel.get_vision_position_ids(self, *given, **named)  # type: ignore[arg-type]
+        made: Tensor = Qwen2_5_VLModel.get_vision_position_ids(self, *given, **named)  # type: ignore[arg-type]
+        return made
 
     def apply_chat_template(self, *given: Any, **named: Any) -> Any:
         return self.tokenizer.apply_chat_template(*given, **named)

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor, nn
 from transformers.modeling_outputs import TokenClassifierOutput
 from transformers.models.qwen2_5_vl.modeling_qwen2_5_vl import Qwen2_5_VLModel, Qwen2_5_VLPreTrainedModel
 
-
 # Names in checkpoints -> names here. transformers knows this only of its own classes.
 NAMES = {r"^visual\.": "model.visual.", r"^model\.(?!language_model\.|visual\.)": "model.language_model."}
 
 
-class Qwen2_5_VLForTokenValues(Qwen2_5_VLPreTrainedModel):
+class Qwen2_5_VLForTokenValues(Qwen2_5_VLPreTrainedModel):  # type: ignore[no-untyped-call]
     """One number per token."""
-
-    _keys_to_ignore_on_load_unexpected = ["lm_head.weight"]
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
-        self.model = Qwen2_5_VLModel(config)
+        self._keys_to_ignore_on_load_unexpected = {"lm_head.weight"}
+        self.model = Qwen2_5_VLModel(config)  # type: ignore[no-untyped-call]
         self.score = nn.Linear(config.get_text_config().hidden_size, 1)
-        self.post_init()
+        self.post_init()  # type: ignore[no-untyped-call]
 
     def forward(self, input_ids: Tensor, **inputs: Any) -> TokenClassifierOutput:
         """Return an output whose `logits` are (B, T, 1). `inputs` are those of Qwen2_5_VLModel."""
@@ -36,8 +34,8 @@ def load_value_model(path: str, **options: Any) -> Qwen2_5_VLForTokenValues:
 
     Raises ValueError if the checkpoint lacks weights.
     """
-    loaded = Qwen2_5_VLForTokenValues.from_pretrained(path, key_mapping=NAMES, output_loading_info=True, **options)
-    model, report = loaded  # type: ignore[misc]
+    load: Any = Qwen2_5_VLForTokenValues.from_pretrained
+    model, report = load(path, key_mapping=NAMES, output_loading_info=True, **options)
     if missing := sorted(name for name in report["missing_keys"] if not name.startswith("score.")):
         raise ValueError(f"the checkpoint at {path} lacks weights of the critic: {missing}")
-    return model  # type: ignore[no-any-return]
+    return cast(Qwen2_5_VLForTokenValues, model)
