@@ -34,7 +34,7 @@ def one_turn(folder: Path) -> None:
     checkpoint = folder / "checkpoint"
     checkpoint.mkdir()
     hf.save(checkpoint, shape, initialise(shape, 0))
-    save_word_tokenizer(checkpoint)
+    save_word_tokenizer(checkpoint, WordTokenizer())
     mine = embedded_steps((*ONE_TURN, f"model.path={checkpoint}"), folder)
     rate = PROMPTS * GROUP / mine["seconds"]
     step = f"{mine['seconds']:.3f} s a step, {mine['tokens']:.1f} tokens"

@@ -22,12 +22,13 @@ def _named(prefix: str, names: str) -> tuple[str, ...]:
 _MUTUAL_INFORMATION = (
     "retrieval_acc retrieval_chance retrieval_above_chance recall_at_2 recall_at_4 recall_at_8 "
     "mi_est mi_seq_est mi_zscore mi_zscore_ema mi_zscore_seq h_z h_z_seq h_z_given_x h_z_given_x_seq upper_bound "
-    "mi_est_code mi_zscore_code mi_zscore_ema_code h_z_code retrieval_chance_code valid_reasonings valid_share"
+    "mi_est_code mi_zscore_code mi_zscore_ema_code h_z_code retrieval_chance_code "
+    "valid_reasonings valid_share over_blank"
 )
 
 _OF_A_BATCH = (
     *_named("", "success return_mean reward_std reward_var rv_std_over_mean zero_variance_prompts"),
-    *_named("", "format_valid reasoning_parses response_tokens entropy constant_reward"),
+    *_named("", "format_valid reasoning_parses facts_true response_tokens entropy constant_reward"),
     *_named("reward_var_", "min q25 median q75 max within_success"),
     *_named("", "easy_prompts mixed_prompts hard_prompts"),
     *_named("level/", " ".join(LEVELS)),
@@ -46,7 +47,8 @@ METRICS = (
     *_named("mi/first_turn/", _MUTUAL_INFORMATION),
     *_named("mi/trajectory/", _MUTUAL_INFORMATION),
     *_named("mi/turn_*/", _MUTUAL_INFORMATION),
-    *_named("probe/", "retrieval_acc retrieval_chance retrieval_untrained valid_reasonings fluent h_z_given_x"),
+    *_named("probe/", "retrieval_acc retrieval_chance retrieval_untrained"),
+    *_named("probe/", "valid_reasonings fluent facts_true h_z_given_x"),
     *_named("probe/level/", " ".join(LEVELS)),
     *_named("probe/retrieval_acc/", " ".join(LEVELS)),
     *_named("filter/", "kept_prompts kept_share kept_mass empty loss_scale updates"),

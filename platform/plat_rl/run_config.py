@@ -74,6 +74,7 @@ class ModelConfig:
     paper_name: str = "Qwen2.5-3B"  # of the model that the paper trained, which reports name
     path: str | None = None  # a local checkpoint in the Qwen2 format to start from, in place of a stand-in
     shape: ShapeConfig = field(default_factory=ShapeConfig)
+    vision_width: int = number(0, minimum=0)  # features of a picture's patch, in a stand-in that sees; 0: it only reads
     base: BaseConfig = field(default_factory=BaseConfig)
 
 

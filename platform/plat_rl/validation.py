@@ -91,6 +91,34 @@ def check_stand_in(config: RunConfig) -> None:
         )
 
 
+def check_rendering(config: RunConfig) -> None:
+    """Raise SpecError if a stand-in cannot read the rendering, or pictures go to a checkpoint.
+
+    The embedded trainer trains checkpoints on text alone.
+    """
+    rendering, model = config.train.rendering, config.model
+    if model.path is not None:
+        if rendering.endswith("_image"):
+            raise SpecError(
+                f"the trainer embedded shows no pictures to a checkpoint (rendering {rendering})",
+                where="train.rendering",
+                fix="trainer=verl, or a stand-in that sees: model=qwen2.5-vl-3b train.rendering=compact_image",
+            )
+        return
+    if rendering not in ("compact", "compact_image"):
+        raise SpecError(
+            f"a stand-in model knows only the compact renderings, not {rendering}",
+            where="train.rendering",
+            fix=f"train.rendering={rendering.replace('chat', 'compact')}, or name a real checkpoint with model.path",
+        )
+    if rendering == "compact_image" and not model.vision_width:
+        raise SpecError(
+            f"{model.name} is a text model, and the rendering compact_image has pictures",
+            where="train.rendering",
+            fix="model=qwen2.5-vl-3b, or train.rendering=compact",
+        )
+
+
 def check_iteration(config: RunConfig) -> None:
     """Raise SpecError if an iteration of these settings is undefined: mini-batches, groups, filter, probes."""
     train = config.train

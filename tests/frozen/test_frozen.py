@@ -31,7 +31,15 @@ from plat.spec.expansion.experiment import build_run, config_object, load_experi
 from plat.spec.identity import run_identity
 from plat.trainer.finding import find_trainer
 from plat_envs.api import find_environment
-from plat_rl.embedded.base_model.base_record import BUILD_VERSION, SHIPPED, base_key, read_base, records_in, tasks_of
+from plat_rl.embedded.base_model.base_record import (
+    BUILD_VERSION,
+    SHIPPED,
+    Corpus,
+    base_key,
+    read_base,
+    records_in,
+    tasks_of,
+)
 from plat_rl.run_config import BaseConfig, ModelConfig
 
 HERE = Path(__file__).parent
@@ -137,7 +145,7 @@ def current_curves(cache: Path) -> dict[str, Any]:
     flat, losses = train_base(model.base, hf.shape_of(model.shape, tokenizer.vocabulary), tokenizer)
     few = BaseConfig(pool=400, grounded=0.4, seed=1)
     shown = {
-        task: hashlib.sha256(json.dumps(corpus(task, few, tokenizer)).encode()).hexdigest()
+        task: hashlib.sha256(json.dumps(corpus(Corpus(task), few, tokenizer)).encode()).hexdigest()
         for task in tasks_of(model.base.version)
     }
     return {

@@ -37,6 +37,7 @@ class Decoder:
         self.weights = weights
         self.prefix_length, self.generated = prefix.length, 0
         self.prompt_lengths = None if prefix.lengths is None else prefix.lengths[rows]
+        self.first_positions = prefix.first_positions(rows)
         # Attention reads at least so many positions, to avoid the slow small products.
         queries_of_a_key = shape.heads // shape.kv_heads
         self.least = max(-(-_SMALL_PRODUCT // (queries_of_a_key * shape.head_dim)), _SMALL_SOFTMAX)
@@ -54,10 +55,10 @@ class Decoder:
     def step(self, ids: Tensor) -> Tensor:
         """Feed one token per row, ids (B,), and return the logits (B, vocabulary) of the next one."""
         weights = self.weights
-        if self.prompt_lengths is None:
+        if self.first_positions is None:
             turns = self.rotations[self.prefix_length + self.generated]
         else:
-            turns = self.rotations[self.prompt_lengths + self.generated][:, None]
+            turns = self.rotations[self.first_positions + self.generated][:, None]
         if self.reads_ahead:
             self.mask[:, :, self.prefix_length + self.generated] = 0
         x = F.embedding(ids, weights.embed)
@@ -91,6 +92,8 @@ class Decoder:
         self.caches = [cache.index_select(1, rows) for cache in self.caches]
         if self.prompt_lengths is not None:
             self.prompt_lengths, self.mask = self.prompt_lengths[rows], self.mask[rows]
+        if self.first_positions is not None:
+            self.first_positions = self.first_positions[rows]
 
 
 def _filled_cache(keys: Tensor, values: Tensor, rows: Tensor, positions: int, least: int) -> Tensor:
@@ -143,7 +146,9 @@ def generate(
     chances: np.ndarray,
     temperature: float,
 ) -> Responses:
-    """Generate one response to prompts[rows[b]] for each row b; of the tokenizer only `pad` and `eos` are used.
+    """Generate one response to prompts[rows[b]] for each row b.
+
+    Of the tokenizer only `pad`, `eos` and `undrawn` are used.
 
     rows       (B,) indices into prompts
     chances    (B, T) float32 in [0, 1): one number decides each token; a response has at most T tokens
@@ -186,8 +191,9 @@ def _generate(
         beat()
         scores = at_least_float32(decoder.step(token))
         if temperature:
-            steps.append(_draw(scores if temperature == 1 else scores / temperature, chances[at]))
+            steps.append(_draw(scores if temperature == 1 else scores / temperature, chances[at], tokenizer.undrawn))
         else:
+            scores[:, tokenizer.undrawn] = float("-inf")
             steps.append((scores.argmax(-1), scores.new_zeros(len(scores)), scores.new_zeros(len(scores))))
         token = steps[-1][0]
         ended |= token == tokenizer.eos
@@ -210,13 +216,17 @@ def _generate(
     return Responses(*(output.cpu().numpy() for output in outputs))
 
 
-def _draw(scores: torch.Tensor, uniforms: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Draw a token from softmax(scores[b]) by uniforms[b].
+def _draw(
+    scores: torch.Tensor, uniforms: torch.Tensor, undrawn: list[int]
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Draw a token from softmax(scores[b]) by uniforms[b], but none of `undrawn`.
 
-    scores (B, vocabulary), uniforms (B,). Returns tokens, their log-probabilities, and entropies, (B,) each.
+    scores (B, vocabulary), uniforms (B,). Returns tokens, their log-probabilities, and entropies, (B,) each. The last
+    two are those of the whole softmax, as in an update.
     """
     probs = scores.softmax(-1)
-    token = (_by_floats if probs.device.type == "cpu" else _by_whole_numbers)(probs, uniforms)
+    allowed = probs.index_fill(-1, torch.tensor(undrawn, device=probs.device), 0.0) if undrawn else probs
+    token = (_by_floats if probs.device.type == "cpu" else _by_whole_numbers)(allowed, uniforms)
     log_prob = probs.gather(-1, token).clamp_min_(torch.finfo(probs.dtype).tiny).log_()
     # H = log Z - sum p s, and log Z = s - log p of any token
     entropy = scores.gather(-1, token).sub_(log_prob)[:, 0] - torch.linalg.vecdot(probs, scores)

@@ -156,9 +156,10 @@ class Probe:
         random_model = unpack(policy.shape, flat)
         count = len(reasonings.prompts)
         drawn = uniforms((UNTRAINED, self.config.seed), 0, count, max(1, int(reasonings.lengths.max())))
+        own = self.tokenizer
         tokens, *_ = generate(
             random_model,
-            cast(Tokenizer, SimpleNamespace(pad=self.tokenizer.pad, eos=-1)),  # a text never ends
+            cast(Tokenizer, SimpleNamespace(pad=own.pad, eos=-1, undrawn=own.undrawn)),  # a text never ends
             reasonings.prompts,
             np.arange(count),
             drawn,

@@ -18,6 +18,7 @@ from plat_rl.embedded.batch import Batch, length_groups, pad_prompts
 from plat_rl.embedded.transformer import flat_pass
 from plat_rl.embedded.transformer.layers import ScoreTokens, at_least_float32
 from plat_rl.embedded.transformer.model import Shape, Weights, encode, extend, unpack
+from plat_rl.embedded.transformer.vision import VISUAL, blanked
 from plat_rl.loop.proxy_scoring import mutual_information
 from plat_rl.rl.config import MIConfig
 from plat_rl.run_config import RunConfig
@@ -156,4 +157,5 @@ def measure(
         return log_likelihoods(weights, prompts, batch.responses[rows], lengths, pad, temperature)
 
     prompts = [batch.prompts[number] for number in batch.prompt_of_row]
-    return mutual_information(batch, prompts, config, sigmas, rng, score)
+    has_pictures = any(token >= VISUAL for prompt in batch.prompts for token in prompt)
+    return mutual_information(batch, prompts, config, sigmas, rng, score, blanked if has_pictures else None)

@@ -8,14 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from plat.errors import SpecError
 from plat.extras import require_extra
 from plat.trainer.api import Outcome, PlanNote, RunIO, State, Trainer
 from plat_rl.embedded.base_model.base_record import base_identity, base_key, shipped_base
 from plat_rl.environments import environment_errors, environment_of, needs_of_task
 from plat_rl.metric_names import METRICS
 from plat_rl.run_config import RunConfig
-from plat_rl.validation import check_iteration, check_stand_in, idle_keys
+from plat_rl.validation import check_iteration, check_rendering, check_stand_in, idle_keys
 
 
 def task_identity(config: RunConfig) -> dict[str, Any]:
@@ -40,6 +39,10 @@ LEGACY = {
     "gradient.prompts": 128,
     "gradient.times": 0,
     "mi.turns": 0,
+    "model.vision_width": 0,
+    "task.env.blank": False,
+    "task.env.jitter": True,
+    "task.env.sprites": "own",
     "task.reward_noise": 0.0,
     "train.precheck": 0,
     "train.prompt_metrics": False,
@@ -104,12 +107,7 @@ class EmbeddedTrainer(PolicyTrainer):
         """Return the config. Raises SpecError, with the key to change, for combinations that cannot run."""
         environment_of(config)
         check_stand_in(config)
-        if config.model.path is None and config.train.rendering == "chat":
-            raise SpecError(
-                "a stand-in model knows only the compact rendering",
-                where="train.rendering",
-                fix="use train.rendering=compact, or name a real checkpoint with model.path",
-            )
+        check_rendering(config)
         check_iteration(config)
         return config
 

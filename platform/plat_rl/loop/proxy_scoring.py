@@ -12,6 +12,9 @@ and `valid_share` is the share of valid ones among the turns that they are drawn
 candidates are the prompts of all groups, so the chance level does not depend on how many are valid. In `trajectory`
 they are the prompts of the scored reasonings, and chance rises when few are left.
 
+With pictures, `over_blank` is how much likelier a reasoning is after its own prompt than after the same prompt with
+blank pictures, per token (nats): what the reasoning takes from the pictures alone.
+
 The trainer scores: `score(rows, prompts)` returns the summed log-likelihood of the reasoning of each of these rows
 under each of these prompts, by the policy that wrote it.
 """
@@ -49,6 +52,7 @@ def mutual_information(
     sigmas: dict[str, float],
     rng: np.random.Generator,
     score: Score,
+    blank: Callable[[Any], Any] | None = None,
 ) -> dict[str, float]:
     """Return the `mi/` metrics of a batch before filtering, in each scope that is switched on.
 
@@ -57,6 +61,7 @@ def mutual_information(
     prompts   (B,) prompt of each row, e.g. a tuple of token ids; equal prompts are one candidate
     sigmas    moving averages, which this measurement changes (`plat_rl.rl.mutual_information.mi_metrics`)
     rng       draws which reasonings are scored; see `plat_rl.loop.randomness`
+    blank     prompt -> the same one with blank pictures; None: there are no pictures
     """
     metrics: dict[str, float] = {}
     has_reasoning = batch.reasoning_length > 0
@@ -86,11 +91,22 @@ def mutual_information(
         number = {prompt: index for index, prompt in enumerate(distinct)}
         own = np.array([number[prompts[row]] for row in rows])
         tokens = batch.reasoning_length[rows]
-        found = mi_metrics(score(rows, distinct), own, tokens, weight, config=config, scope=scope, sigmas=sigmas)
+        likely = score(rows, distinct)
+        found = mi_metrics(likely, own, tokens, weight, config=config, scope=scope, sigmas=sigmas)
+        if found and blank is not None:
+            found[f"mi/{scope}/over_blank"] = over_blank(rows, likely[np.arange(len(rows)), own])
         if found:
             found[f"mi/{scope}/valid_reasonings"] = float(len(np.unique(rows)))
             found[f"mi/{scope}/valid_share"] = float(valid.mean())
         metrics.update(found)
+
+    def over_blank(rows: NDArray[np.int64], own: Tensor) -> float:
+        """Return the gain per token of the own prompts over blank ones; own: (n,) log-likelihoods."""
+        assert blank is not None
+        hidden = [blank(prompts[row]) for row in rows]
+        merged = merge_prompts(hidden)
+        without = score(rows, [hidden[column] for column in merged.first])[np.arange(len(rows)), merged.index]
+        return float(np.mean((own - without).numpy() / batch.reasoning_length[rows]))
 
     if config.first_turn:
         first = row_of[:, 0]

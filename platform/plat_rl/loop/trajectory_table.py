@@ -77,11 +77,16 @@ def batch_metrics(batch: Trajectories, group_size: int, by_prompt: bool = False)
 def level_shares(prefix: str, parsed: str, levels: np.ndarray) -> dict[str, float]:
     """Return the share of reasonings that have a level, under the name `parsed`, and of each level.
 
+    `facts_true` is the share of those that state facts whose facts all hold; left out if none states any.
+
     levels   (B,) index into LEVELS, NOT_A_LEVEL or NOT_GRADED. With a NOT_GRADED among them, returns {}
     """
     if (levels == NOT_GRADED).any():
         return {}
     shares = {f"{prefix}level/{name}": float((levels == index).mean()) for index, name in enumerate(LEVELS)}
+    stated = levels > LEVELS.index("template")
+    if stated.any():
+        shares[f"{prefix}facts_true"] = float((levels[stated] != LEVELS.index("wrong_facts")).mean())
     return {prefix + parsed: float((levels >= 0).mean())} | shares
 
 

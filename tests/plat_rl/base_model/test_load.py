@@ -22,6 +22,7 @@ from plat_envs.api import make_environment
 from plat_rl.embedded.base_model.base_record import (
     SHIPPED,
     VERSIONS,
+    Corpus,
     base_key,
     built_bases,
     checkpoint_hash,
@@ -181,11 +182,12 @@ def test_the_names_of_a_model_are_not():
 def test_the_corpus_mixes_as_asked_and_depends_on_the_seed_alone():
     tokenizer = WordTokenizer()
     facts = BaseConfig(pool=30, grounded=1.0, wrong=0.0)
-    grounded = corpus("frozenlake", facts, tokenizer)
-    assert grounded == corpus("frozenlake", facts, tokenizer) != corpus("frozenlake", replace(facts, seed=1), tokenizer)
+    source = Corpus("frozenlake")
+    grounded = corpus(source, facts, tokenizer)
+    assert grounded == corpus(source, facts, tokenizer) != corpus(source, replace(facts, seed=1), tokenizer)
     starts = {tokenizer.encode(word)[0] for word in ("at", "goal")}
     assert {response[0] for _, response in grounded} == starts
-    templates = corpus("frozenlake", replace(facts, grounded=0.0), tokenizer)
+    templates = corpus(source, replace(facts, grounded=0.0), tokenizer)
     assert not any(response[0] in starts for _, response in templates)
     assert all(response[-1] == tokenizer.eos for _, response in grounded + templates)
 
@@ -195,9 +197,8 @@ def test_no_position_of_the_corpus_is_met_later(task):
     """Neither where training and evaluation start nor where they can get to, for other seeds too."""
     tokenizer = WordTokenizer()
     budget = 2 if make_environment(task).config.turns > 1 else 1  # words at the end: actions left, <think>
-    seen = {
-        prompt[:-budget] for seed in (0, 1) for prompt, _ in corpus(task, BaseConfig(pool=3000, seed=seed), tokenizer)
-    }
+    builds = [BaseConfig(pool=3000, seed=seed) for seed in (0, 1)]
+    seen = {prompt[:-budget] for build in builds for prompt, _ in corpus(Corpus(task), build, tokenizer)}
     for split in ("train", "validation", "heldout"):
         environment = make_environment(task, split=split)
         for seed in range(1000):

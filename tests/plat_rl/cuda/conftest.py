@@ -67,7 +67,7 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for name, shape in SHAPES.items():
         folders[name] = folder = tmp_path_factory.mktemp(name)
         hf.save(folder, shape, train_base(SKILL, shape, WordTokenizer())[0])
-        save_word_tokenizer(folder)
+        save_word_tokenizer(folder, WordTokenizer())
     torch.set_num_threads(threads)
     return folders
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,33 @@ BUILD_VERSION = "4"  # of the supervised training code; raise it when the same r
 VERSIONS = {
     "v2": ("sokoban", "frozenlake", "metamathqa", "countdown"),
     "v3": ("sokoban", "frozenlake", "metamathqa", "countdown", "searchqa", "webshop", "deepcoder", "bandit"),
+    "vl1": ("sokoban", "frozenlake"),  # as text and as pictures
+}
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Demonstrations that a base model learns from: a task in a rendering, with options of its environment."""
+
+    task: str
+    rendering: str = "compact"
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+# The puzzles and budgets of VAGEN's visual runs.
+VAGEN = {
+    "sokoban": {"min_solution": 1, "max_solution": 5, "actions_per_turn": 3},
+    "frozenlake": {"frozen": 0.8, "success_rate": 1.0, "actions_per_turn": 5},
+}
+BOARDS = ("sokoban", "frozenlake")
+# Versions whose corpora differ from their tasks in the compact rendering.
+CORPORA = {
+    "vl1": tuple(
+        Corpus(task, rendering, options)
+        for task in BOARDS
+        for rendering in ("compact", "compact_image")
+        for options in ({}, VAGEN[task])
+    )
 }
 # Version -> the settings of its shipped bases, where they differ from the defaults.
 SETTINGS = {"v3": "model.base.batch=112 model.base.steps=3000"}
@@ -39,12 +66,17 @@ def tasks_of(version: str) -> tuple[str, ...]:
     return VERSIONS[version]
 
 
+def corpora_of(version: str) -> tuple[Corpus, ...]:
+    """Return the demonstrations that bases of this version are trained on. Raises SpecError for an unknown version."""
+    return CORPORA.get(version) or tuple(map(Corpus, tasks_of(version)))
+
+
 def check_task_of_base(task: str, version: str) -> None:
     """Raise SpecError if bases of this version have seen no demonstration of a task, and those of another have.
 
     A task of a plug-in is in no version, and is trained from any base.
     """
-    others = [other for other, tasks in VERSIONS.items() if task in tasks]
+    others = [other for other, tasks in VERSIONS.items() if task in tasks and other not in CORPORA]
     if others and task not in tasks_of(version):
         raise SpecError(
             f"base models of version {version} have seen no demonstration of {task}",
@@ -55,13 +87,16 @@ def check_task_of_base(task: str, version: str) -> None:
 
 def recipe(model: ModelConfig) -> dict[str, Any]:
     """Return all that determines the weights of a stand-in's base model except the CPU, JSON-able."""
-    return {
+    content = {
         "build": BUILD_VERSION,
         "vocabulary": VOCABULARY,
         "tasks": {task: find_environment(task).version for task in tasks_of(model.base.version)},
         "shape": asdict(model.shape),
         "base": asdict(model.base),
     }
+    if model.base.version in CORPORA:
+        content["corpora"] = [asdict(corpus) for corpus in corpora_of(model.base.version)]
+    return content | ({"vision_width": model.vision_width} if model.vision_width else {})
 
 
 def recipe_hash(model: ModelConfig) -> str:

@@ -43,7 +43,8 @@ class Verification:
 def model_of(record: BaseRecord) -> ModelConfig:
     """Return a config with the name, shape and base settings of this base; other fields are the defaults."""
     shape, base = ShapeConfig(**record.recipe["shape"]), BaseConfig(**record.recipe["base"])
-    return ModelConfig(name=record.model, shape=shape, base=base)
+    width = record.recipe.get("vision_width", 0)
+    return ModelConfig(name=record.model, shape=shape, vision_width=width, base=base)
 
 
 def build_all(models: Sequence[ModelConfig], bases: Path, jobs: int, tell: Callable[[str], None]) -> list[BaseRecord]:

@@ -22,15 +22,16 @@ from plat_rl.embedded.base_model.base_record import (
     NUMERICS,
     RECORD,
     BaseRecord,
+    Corpus,
     base_key,
     built_bases,
     checkpoint_hash,
+    corpora_of,
     read_base,
     recipe,
     recipe_hash,
     record_of,
     shipped_base,
-    tasks_of,
 )
 from plat_rl.embedded.batch import pad_prompts
 from plat_rl.embedded.transformer import hf
@@ -57,11 +58,11 @@ def load_base(config: RunConfig, cache: Path) -> Base:
     dtype = getattr(torch, config.dtype)
     if config.model.path is None:
         record = obtain(config.model, cache)
-        return Base(*hf.load(record.folder, dtype, config.device), WordTokenizer(), record.sha256)
+        return Base(*hf.load(record.folder, dtype, config.device), words_of(config.model), record.sha256)
     folder = Path(config.model.path)
     shape, flat = hf.load(folder, dtype, config.device)
     tokenizer = tokenizer_of(folder)
-    if isinstance(tokenizer, WordTokenizer) and config.train.rendering == "chat":
+    if isinstance(tokenizer, WordTokenizer) and config.train.rendering != "compact":
         raise SpecError(
             "a stand-in model knows only the compact rendering",
             where="train.rendering",
@@ -75,8 +76,17 @@ def empty_model(config: RunConfig) -> tuple[Shape, Tokenizer]:
     if config.model.path is not None:
         folder = Path(config.model.path)
         return hf.load(folder)[0], tokenizer_of(folder)
-    tokenizer = WordTokenizer()
-    return hf.shape_of(config.model.shape, tokenizer.vocabulary), tokenizer
+    return stand_in_shape(config.model), words_of(config.model)
+
+
+def words_of(model: ModelConfig) -> WordTokenizer:
+    """Return the tokenizer of a stand-in."""
+    return WordTokenizer(vision=model.vision_width > 0)
+
+
+def stand_in_shape(model: ModelConfig) -> Shape:
+    """Return the shape of a stand-in."""
+    return hf.shape_of(model.shape, words_of(model).vocabulary, model.vision_width)
 
 
 def obtain(model: ModelConfig, cache: Path) -> BaseRecord:
@@ -109,8 +119,7 @@ def build(model: ModelConfig, bases: Path) -> BaseRecord:
 
 def _train_into(folder: Path, model: ModelConfig) -> None:
     """Train the base and write its files and its record durably."""
-    tokenizer = WordTokenizer()
-    shape = hf.shape_of(model.shape, tokenizer.vocabulary)
+    tokenizer, shape = words_of(model), stand_in_shape(model)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # their number changes the last bits, and is not in the recipe
     try:
@@ -118,7 +127,7 @@ def _train_into(folder: Path, model: ModelConfig) -> None:
     finally:
         torch.set_num_threads(threads)
     hf.save(folder, shape, flat)
-    save_word_tokenizer(folder)
+    save_word_tokenizer(folder, tokenizer)
     for file in folder.iterdir():
         file.chmod(0o644)  # safetensors makes files that only their owner may read
     record = record_of(
@@ -168,15 +177,15 @@ MAX_GRAD_NORM = 1.0
 REPORT_EVERY = 50  # steps
 
 
-def corpus(task: str, base: BaseConfig, tokenizer: Tokenizer) -> list[Demonstration]:
-    """Return `base.pool` demonstrations of a task as token ids, always the same for one `base.seed`.
+def corpus(source: Corpus, base: BaseConfig, tokenizer: Tokenizer) -> list[Demonstration]:
+    """Return `base.pool` demonstrations of a corpus as token ids, always the same for one `base.seed`.
 
     They mix good and random actions, in the shares of `base` (`plat_envs.stand_in.Mix`). Their instances
     are of the task's split "base".
     """
-    rng = random.Random(f"demonstrations/{task}/{base.seed}")
+    rng = random.Random(f"demonstrations/{source.task}/{base.seed}")
     mix = Mix(base.grounded, base.wrong, base.usefulness)
-    environment = teacher(make_environment(task, split="base"), task)
+    environment = teacher(make_environment(source.task, source.options, "base", source.rendering), source.task)
     turns = demonstrations(environment, rng, base.pool, mix, base.seed * 10_000_000)
     return [(tuple(tokenizer.prompt(turn.prompt)), (*tokenizer.encode(turn.response), tokenizer.eos)) for turn in turns]
 
@@ -184,20 +193,19 @@ def corpus(task: str, base: BaseConfig, tokenizer: Tokenizer) -> list[Demonstrat
 def train_base(base: BaseConfig, shape: Shape, tokenizer: Tokenizer) -> tuple[Tensor, list[float]]:
     """Return the flat parameters after `base.steps` steps of Adam, and the reported losses (nats per token).
 
-    Every step draws an equal share of `base.batch` demonstrations from each task; its loss is the mean over all
+    Every step draws an equal share of `base.batch` demonstrations from each corpus; its loss is the mean over all
     response tokens. The loss of every 50th step and of the last is reported: printed, and in the list. Raises
     CheckpointError if the training diverges.
     """
-    tasks = tasks_of(base.version)
-    pools = {task: corpus(task, base, tokenizer) for task in tasks}
+    pools = [corpus(source, base, tokenizer) for source in corpora_of(base.version)]
     flat = initialise(shape, base.seed).requires_grad_()
     optimiser = torch.optim.AdamW([flat], lr=base.lr, betas=BETAS, weight_decay=0.0, fused=True)
     rng = random.Random(base.seed)
-    share = max(1, base.batch // len(tasks))
+    share = max(1, base.batch // len(pools))
     losses: list[float] = []
     for step in range(base.steps):
         optimiser.param_groups[0]["lr"] = learning_rate(base, step)
-        chosen = [demonstration for task in tasks for demonstration in rng.choices(pools[task], k=share)]
+        chosen = [demonstration for pool in pools for demonstration in rng.choices(pool, k=share)]
         loss = cross_entropy(unpack(shape, flat), chosen, tokenizer.pad)
         flat.grad = None
         torch.autograd.backward(loss)

@@ -30,6 +30,8 @@ from plat_rl.embedded.transformer.layers import (
     unit_norm_backward,
 )
 from plat_rl.embedded.transformer.model import Shape, Weights
+from plat_rl.embedded.transformer.vision import embedded, turns_at
+from plat_rl.embedded.transformer.vision import positions as positions_of
 
 
 def fits(weights: Weights, batch: Batch) -> bool:
@@ -43,7 +45,7 @@ def fits(weights: Weights, batch: Batch) -> bool:
 def hidden_states(weights: Weights, batch: Batch, pad: int) -> Tensor:
     """Return the hidden states (tokens, width) that predict each response token, row after row."""
     layout = make_layout(weights, batch, pad)
-    x = F.embedding(layout.ids, weights.embed)
+    x = embedded(weights, layout.ids)
     for number, layer in enumerate(weights.layers):
         last = number + 1 == len(weights.layers)
         x = _Layer.apply(x, layer.qkv, layer.qkv_bias, layer.out, layer.gate_up, layer.down, layout, last)  # type: ignore[no-untyped-call]
@@ -256,6 +258,9 @@ def make_layout(weights: Weights, batch: Batch, pad: int) -> Layout:
     mask = causal_mask(longest_prompt, 0, weights.embed)[None, None]
     prompt_block = Block(count, longest_prompt, torch.from_numpy(number), torch.from_numpy(first), None, mask)
     blocks, fed, targets = [], [ids.flatten()[prompt_block.flat]], []
+    where = positions_of(ids.numpy()) if weights.vision is not None else None
+    if where is not None:  # a text goes on at another position than its length
+        whole = where[np.arange(count), whole, 0]
     positions = [first % longest_prompt]
     starts = np.cumsum(lengths) - lengths  # of each row among all response tokens
     for group in length_groups(lengths, worth=WORTH):
@@ -277,8 +282,13 @@ def make_layout(weights: Weights, batch: Batch, pad: int) -> Layout:
         targets.append(starts[group][row] + column)
     shape = weights.shape
     position = np.concatenate(positions)
-    table = rope(shape.head_dim, shape.rope_theta, int(position.max(initial=0)) + 1, weights.embed)
-    rotations = table.repeat(1, shape.heads + shape.kv_heads)[torch.from_numpy(position)]
+    if where is None:
+        table = rope(shape.head_dim, shape.rope_theta, int(position.max(initial=0)) + 1, weights.embed)
+        rotations = table.repeat(1, shape.heads + shape.kv_heads)[torch.from_numpy(position)]
+    else:
+        of_prompts = where[first // longest_prompt, first % longest_prompt]
+        threefold = np.concatenate((of_prompts, np.repeat(position[len(first) :, None], 3, 1)))
+        rotations = turns_at(shape, threefold, weights.embed).repeat(1, shape.heads + shape.kv_heads)
     order = torch.from_numpy(np.argsort(np.concatenate(targets))) if len(blocks) > 1 else None
     return Layout(shape, torch.cat(fed), rotations, len(first), prompt_block, blocks, order)
 

@@ -5,6 +5,8 @@ product. A sequence is computed in two parts, because many responses share a pro
 
     prefix = encode(weights, prompts)            once per distinct prompt; keys and values only
     hidden = extend(weights, prefix, rows, ids)  any number of continuations; row b continues prompt rows[b]
+
+With `vision` it is Qwen2.5-VL: prompts may have patches of pictures among their tokens (`vision`).
 """
 
 from __future__ import annotations
@@ -12,17 +14,22 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from plat_rl.embedded.transformer.attention import attend
 from plat_rl.embedded.transformer.layers import after_prompts, causal_mask, rope, swiglu, turn_qkv, unit_norm
+from plat_rl.embedded.transformer.vision import Vision, embedded, entries, positions, turns_at, unpack_vision
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Sizes of a Qwen2 transformer; `head_dim` is width / heads."""
+    """Sizes of a Qwen2 transformer; `head_dim` is width / heads.
+
+    vision   width of the features of a patch of a picture; 0: a text model
+    """
 
     vocabulary: int
     layers: int
@@ -33,6 +40,7 @@ class Shape:
     rope_theta: float = 10000.0
     eps: float = 1e-6
     tie_embeddings: bool = True
+    vision: int = 0
 
     @property
     def head_dim(self) -> int:
@@ -41,10 +49,10 @@ class Shape:
     def entries(self) -> list[tuple[str, tuple[int, ...]]]:
         """Return (Hugging Face name, shape) of every parameter, in the order of the flat vector."""
         q, kv = self.heads * self.head_dim, self.kv_heads * self.head_dim
-        entries: list[tuple[str, tuple[int, ...]]] = [("model.embed_tokens.weight", (self.vocabulary, self.width))]
+        found: list[tuple[str, tuple[int, ...]]] = [("model.embed_tokens.weight", (self.vocabulary, self.width))]
         for layer in range(self.layers):
             at = f"model.layers.{layer}."
-            entries += [
+            found += [
                 (at + "input_layernorm.weight", (self.width,)),
                 (at + "self_attn.q_proj.weight", (q, self.width)),
                 (at + "self_attn.k_proj.weight", (kv, self.width)),
@@ -58,10 +66,10 @@ class Shape:
                 (at + "mlp.up_proj.weight", (self.ffn, self.width)),
                 (at + "mlp.down_proj.weight", (self.width, self.ffn)),
             ]
-        entries.append(("model.norm.weight", (self.width,)))
+        found.append(("model.norm.weight", (self.width,)))
         if not self.tie_embeddings:
-            entries.append(("lm_head.weight", (self.vocabulary, self.width)))
-        return entries
+            found.append(("lm_head.weight", (self.vocabulary, self.width)))
+        return found + (entries(self.vision, self.width) if self.vision else [])
 
     @property
     def parameters(self) -> int:
@@ -85,6 +93,7 @@ class Weights:
     embed: Tensor
     layers: list[Layer]
     head: Tensor
+    vision: Vision | None = None
 
 
 def unpack(shape: Shape, flat: Tensor) -> Weights:
@@ -98,6 +107,11 @@ def unpack(shape: Shape, flat: Tensor) -> Weights:
     sizes = [shape.vocabulary * width, *(per_layer * shape.layers), width]
     if not shape.tie_embeddings:
         sizes.append(shape.vocabulary * width)
+    vision = None
+    if shape.vision:
+        text = sum(sizes)
+        vision = unpack_vision(shape.vision, width, flat[text:])
+        flat = flat[:text]
     parts = list(torch.split(flat, sizes))
     root = math.sqrt(width)  # see `unit_norm`
     scale = flat.new_ones(q + 2 * kv)
@@ -117,17 +131,26 @@ def unpack(shape: Shape, flat: Tensor) -> Weights:
         )
     norm = parts.pop(0)
     head = embed if shape.tie_embeddings else parts.pop(0).view(shape.vocabulary, width)
-    return Weights(shape, embed, layers, head * (norm * root))
+    return Weights(shape, embed, layers, head * (norm * root), vision)
 
 
 @dataclass(frozen=True)
 class Prefix:
-    """Keys and values of U prompts: per layer (U, kv_heads, P, head_dim); `lengths` (U,) or None if all are P."""
+    """Keys and values of U prompts: per layer (U, kv_heads, P, head_dim); `lengths` (U,) or None if all are P.
+
+    starts   (U,) the rotary position of the token after each prompt; None: its length, as in all text
+    """
 
     keys: list[Tensor]
     values: list[Tensor]
     length: int
     lengths: Tensor | None
+    starts: Tensor | None = None
+
+    def first_positions(self, rows: Tensor) -> Tensor | None:
+        """Return the rotary position (B,) after prompt rows[b]; None if it is `length` for all."""
+        after = self.lengths if self.starts is None else self.starts
+        return None if after is None else after[rows]
 
 
 def _project(shape: Shape, layer: Layer, x: Tensor, turns: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -152,9 +175,9 @@ def feed_forward(shape: Shape, layer: Layer, x: Tensor) -> Tensor:
 def encode(weights: Weights, ids: Tensor, lengths: Tensor | None = None) -> Prefix:
     """Return keys and values of prompts ids (U, P), right-padded if `lengths` (U,) is given. Causal attention."""
     shape = weights.shape
-    turns = rope(shape.head_dim, shape.rope_theta, ids.shape[1], weights.embed)[: ids.shape[1], None]
+    turns, starts = _prompt_turns(weights, ids, lengths)
     mask = causal_mask(ids.shape[1], 0, weights.embed)
-    x = F.embedding(ids, weights.embed)
+    x = embedded(weights, ids)
     all_keys, all_values = [], []
     for layer in weights.layers[:-1]:
         queries, keys, values = _project(shape, layer, x, turns)
@@ -163,7 +186,18 @@ def encode(weights: Weights, ids: Tensor, lengths: Tensor | None = None) -> Pref
         x = x + F.linear(attend(queries, keys, values, mask), layer.out)
         x = x + feed_forward(shape, layer, x)
     keys, values = _keys_and_values(shape, weights.layers[-1], x, turns)  # nothing else is read at prompt positions
-    return Prefix([*all_keys, keys], [*all_values, values], ids.shape[1], lengths)
+    return Prefix([*all_keys, keys], [*all_values, values], ids.shape[1], lengths, starts)
+
+
+def _prompt_turns(weights: Weights, ids: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """Return the rotations of prompts ids (U, P), to be broadcast over heads, and `Prefix.starts`."""
+    shape = weights.shape
+    if weights.vision is None:
+        return rope(shape.head_dim, shape.rope_theta, ids.shape[1], weights.embed)[: ids.shape[1], None], None
+    where = positions(ids.cpu().numpy())
+    ends = np.full(len(ids), ids.shape[1]) if lengths is None else lengths.cpu().numpy()
+    starts = torch.from_numpy(where[np.arange(len(ids)), ends, 0]).to(ids.device)
+    return turns_at(shape, where[:, :-1], weights.embed)[:, :, None], starts
 
 
 def extend(weights: Weights, prefix: Prefix | None, rows: Tensor | None, ids: Tensor) -> Tensor:
@@ -173,16 +207,18 @@ def extend(weights: Weights, prefix: Prefix | None, rows: Tensor | None, ids: Te
     before = prefix.length if prefix else 0
     table = rope(shape.head_dim, shape.rope_theta, before + tokens, weights.embed)
     mask = causal_mask(tokens, before, weights.embed)
-    if prefix is None or prefix.lengths is None:
+    first = prefix.first_positions(rows) if prefix is not None and rows is not None else None
+    if prefix is None:
+        turns = _prompt_turns(weights, ids, None)[0]
+    elif first is None:
         turns = table[before : before + tokens, None]
     else:
-        assert rows is not None
-        lengths = prefix.lengths[rows]
-        turns = table[lengths[:, None] + torch.arange(tokens, device=ids.device)][:, :, None]
-        padding = torch.arange(before, device=ids.device) >= lengths[:, None]
+        turns = table[first[:, None] + torch.arange(tokens, device=ids.device)][:, :, None]
+    if prefix is not None and prefix.lengths is not None:
+        padding = torch.arange(before, device=ids.device) >= prefix.lengths[rows][:, None]
         mask = mask.repeat(batch, 1, 1, 1)
         mask[..., :before].masked_fill_(padding[:, None, None], float("-inf"))
-    x = F.embedding(ids, weights.embed)
+    x = embedded(weights, ids)
     for number, layer in enumerate(weights.layers):
         queries, keys, values = _project(shape, layer, x, turns)
         if prefix is not None:
@@ -199,11 +235,11 @@ def initialise(shape: Shape, seed: int) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     parts = []
     for name, size in shape.entries():
-        if name.endswith("norm.weight"):
+        if name.endswith(("norm.weight", "ln_q.weight")):
             parts.append(torch.ones(size))
         elif name.endswith("bias"):
             parts.append(torch.zeros(size))
         else:
-            std = 0.5 / math.sqrt(size[-1])
+            std = 0.5 / math.sqrt(math.prod(size[1:]))
             parts.append(torch.randn(size, generator=generator) * std)
     return torch.cat([part.reshape(-1) for part in parts])

@@ -11,16 +11,24 @@ from typing import Any, Protocol
 
 from plat.extras import require_extra
 from plat.plain_files import read_json_value
-from plat_envs.stand_in import END_THINK, IDS, WORDS
+from plat_envs.api import IMAGE, Observation, Seen
+from plat_envs.stand_in import END_THINK, WORDS
 from plat_rl.loop.turns import Dialogue
+
+VISION_START, IMAGE_PAD, VISION_END = "<vision_start>", "<image_pad>", "<vision_end>"
+VISION = (VISION_START, IMAGE_PAD, VISION_END)  # follow WORDS in the vocabulary of a stand-in that sees pictures
 
 
 class Tokenizer(Dialogue, Protocol):
-    """A dialogue whose responses end with `eos`, its only stop. `vocabulary` is the number of its ids."""
+    """A dialogue whose responses end with `eos`, its only stop. `vocabulary` is the number of its ids.
+
+    undrawn   ids that no response may have, because they announce pictures
+    """
 
     vocabulary: int
     pad: int
     eos: int
+    undrawn: list[int]
 
     def encode(self, text: str) -> list[int]: ...
 
@@ -28,27 +36,43 @@ class Tokenizer(Dialogue, Protocol):
 class WordTokenizer:
     """One token per word of `plat_envs.stand_in.WORDS`, joined by single spaces.
 
+    vision   pictures are tokens, too: a patch each, between the words VISION_START and VISION_END
+
     `encode` raises KeyError for other words.
     """
 
-    def __init__(self) -> None:
-        self.vocabulary = len(WORDS)
-        self.pad, self.eos = IDS["<pad>"], IDS["<eos>"]
+    def __init__(self, vision: bool = False) -> None:
+        self.words = (*WORDS, *VISION) if vision else WORDS
+        self.ids = {word: number for number, word in enumerate(self.words)}
+        self.vocabulary = len(self.words)
+        self.pad, self.eos = self.ids["<pad>"], self.ids["<eos>"]
         self.stops: tuple[int, ...] = (self.eos,)
+        self.undrawn = [self.ids[word] for word in VISION] if vision else []
 
     def encode(self, text: str) -> list[int]:
-        return [IDS[word] for word in text.split(" ")]
+        return [self.ids[word] for word in text.split(" ")]
 
-    def prompt(self, observation: str, instructions: str = "") -> list[int]:
-        return self.encode(observation)
+    def prompt(self, observation: Seen, instructions: str = "") -> list[int]:
+        return self.following(observation)
 
-    following = encode
+    def following(self, observation: Seen) -> list[int]:
+        if not isinstance(observation, Observation):
+            return self.encode(observation)
+        from plat_rl.embedded.transformer.vision import visual_tokens
+
+        start, end, images = self.ids[VISION_START], self.ids[VISION_END], iter(observation.images)
+        ids = []
+        for word in observation.text.split(" "):
+            ids += [start, *visual_tokens(next(images)), end] if word == IMAGE else [self.ids[word]]
+        return ids
 
     def decode(self, ids: list[int]) -> str:
-        return " ".join([WORDS[number] for number in ids])
+        start, end = self.ids.get(VISION_START), self.ids.get(VISION_END)
+        texts = [IMAGE if number == start else self.words[number] for number in ids if number < self.vocabulary]
+        return " ".join(texts if end is None else [text for text in texts if text != VISION_END])
 
     def reasoning_tokens(self, response: list[int]) -> int:
-        close = IDS[END_THINK]
+        close = self.ids[END_THINK]
         return response.index(close) if close in response else -1
 
 
@@ -64,14 +88,15 @@ class PretrainedTokenizer:
         self.eos = self._inner.eos_token_id
         self.stops: tuple[int, ...] = (self.eos,)
         self.pad = self._inner.pad_token_id if self._inner.pad_token_id is not None else self.eos
+        self.undrawn: list[int] = []
 
-    def prompt(self, observation: str, instructions: str = "") -> list[int]:
+    def prompt(self, observation: Seen, instructions: str = "") -> list[int]:
         messages = [{"role": "system", "content": instructions}] if instructions else []
         messages.append({"role": "user", "content": observation})
         text = self._inner.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
         return self.encode(text + "<think>")
 
-    def following(self, observation: str) -> list[int]:
+    def following(self, observation: Seen) -> list[int]:
         # Qwen2.5's template, written out: a template applied to one later message would repeat its system message.
         return self.encode(f"\n<|im_start|>user\n{observation}<|im_end|>\n<|im_start|>assistant\n<think>")
 
@@ -95,19 +120,23 @@ class PretrainedTokenizer:
 
 def tokenizer_of(folder: Path) -> Tokenizer:
     """Return the tokenizer of a local checkpoint: that of words, or Hugging Face's, whose errors are not caught."""
-    return WordTokenizer() if is_of_words(folder) else PretrainedTokenizer(folder)
+    return _of_words(folder) or PretrainedTokenizer(folder)
 
 
 def is_of_words(folder: Path) -> bool:
     """Return True if a checkpoint has the word list of the stand-ins, also after another program saved it again."""
+    return _of_words(folder) is not None
+
+
+def _of_words(folder: Path) -> WordTokenizer | None:
     try:
         words = read_json_value(folder / "tokenizer.json")["model"]["vocab"]
     except (OSError, ValueError, KeyError, TypeError):
-        return False
-    return bool(words == IDS)
+        return None
+    return next((own for own in map(WordTokenizer, (False, True)) if own.ids == words), None)
 
 
-def save_word_tokenizer(folder: Path) -> None:
+def save_word_tokenizer(folder: Path, tokenizer: WordTokenizer) -> None:
     """Write the word tokenizer as Hugging Face files for `AutoTokenizer.from_pretrained(folder)`."""
     fast: dict[str, Any] = {
         "version": "1.0",
@@ -118,7 +147,7 @@ def save_word_tokenizer(folder: Path) -> None:
         "pre_tokenizer": {"type": "WhitespaceSplit"},
         "post_processor": None,
         "decoder": None,
-        "model": {"type": "WordLevel", "vocab": IDS, "unk_token": "<pad>"},
+        "model": {"type": "WordLevel", "vocab": tokenizer.ids, "unk_token": "<pad>"},
     }
     (folder / "tokenizer.json").write_text(json.dumps(fast, indent=2, ensure_ascii=False), encoding="utf-8")
     template = "{% for message in messages %}{{ message['content'] + ' ' }}{% endfor %}"

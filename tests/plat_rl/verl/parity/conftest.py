@@ -21,7 +21,7 @@ import torch
 
 from plat_rl.embedded.batch import Batch
 from plat_rl.embedded.transformer import hf
-from plat_rl.embedded.transformer.tokenizer import save_word_tokenizer
+from plat_rl.embedded.transformer.tokenizer import WordTokenizer, save_word_tokenizer
 from plat_rl.verl.settings.verl_config import VerlRunConfig
 
 WORKER = Path(__file__).parent / "worker.py"
@@ -44,7 +44,7 @@ def model(policy: Any, tmp_path_factory: pytest.TempPathFactory) -> Model:
     folder = tmp_path_factory.mktemp("parity") / "model"
     folder.mkdir()
     hf.save(folder, policy.shape, flat)
-    save_word_tokenizer(folder)
+    save_word_tokenizer(folder, WordTokenizer())
     return Model(policy.shape, flat, folder)
 
 
