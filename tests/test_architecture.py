@@ -141,11 +141,12 @@ ONLY_IN = {
     "scipy": ("plat_analysis", "plat_ragen2", "plat_rl.rl"),
     "rich": ("plat.cli", "plat.dispatch", "plat_analysis", "plat.planning"),
     "typer": ("plat.cli", "plat_rl.verbs"),
+    "PIL": ("plat_envs.games.pictures", "plat_envs.show"),
 }
 HEAVY = {
     "torch", "ray", "mlflow", "verl", "pandas", "scipy", "matplotlib", "hydra", "omegaconf", "transformers", "datasets",
     "sqlalchemy", "safetensors", "tokenizers", "numpy", "gymnasium", "rich",
-    "plotext", "optuna", "faiss", "bokeh", "sklearn",
+    "plotext", "optuna", "faiss", "bokeh", "sklearn", "PIL",
 }  # fmt: skip
 # What the parent process or `plat plan` imports; everything else may load its own heavy packages at the top.
 LIGHT = (

@@ -13,9 +13,11 @@ import yaml
 
 from plat.spec.reading.overrides import parse_overrides
 from plat_envs.api import find_environment
+from plat_envs.games.boards import BoardConfig
 from plat_envs.policies import fixed_instances, successes
 
 ROOT = Path(__file__).parent.parent
+OPTION = r"^\| `(\w+)` \| `?(.*?)`? ?\|"  # a line of a table of options: its name and its default
 
 
 def test_the_footnote_on_frozen_lake_says_what_a_blind_policy_wins():
@@ -32,8 +34,11 @@ def test_the_footnote_on_frozen_lake_says_what_a_blind_policy_wins():
 def test_every_option_of_a_task_is_listed_with_its_default(task):
     page = (ROOT / "docs" / "tasks.md").read_text(encoding="utf-8")
     section = page.partition(f"\n## {task}\n")[2].partition("\n## ")[0]
-    listed = dict(re.findall(r"^\| `(\w+)` \| `?(.*?)`? ?\|", section, flags=re.M))
+    listed = dict(re.findall(OPTION, section, flags=re.M))
     config = find_environment(task.lower().replace("-", "_")).config_type
+    if issubclass(config, BoardConfig):
+        pictures = page.partition("\n## Pictures\n")[2].partition("\n## ")[0]
+        listed |= dict(re.findall(OPTION, pictures, flags=re.M))
     defaults = {field.name: field.default for field in dataclasses.fields(config)}
     shown = {name: value if isinstance(value, str) else json.dumps(value) for name, value in defaults.items()}
     assert "In every task `shared_pool: true`" in page and listed | {"shared_pool": "false"} == shown

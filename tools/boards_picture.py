@@ -26,7 +26,7 @@ GAP = 12  # between pictures [pixels]
 def pictures_of(game: str) -> Iterator[Picture]:
     """Yield the pictures of one row."""
     cells = BOARDS[game]
-    for place in (None, "train/3"):
+    for place in (None, "train/5"):
         small = board(game, cells, 8, palette_of(game, place))
         yield small.repeat(4, axis=0).repeat(4, axis=1)
         yield board(game, cells, 28, palette_of(game, place))

@@ -16,7 +16,7 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast, get_type_hints, runtime_checkable
@@ -132,6 +132,7 @@ class EnvironmentSpec:
     needs        config -> what its runs need beside this package, for `plat plan`. May raise BadEnvironment
     renderings   those that it has
     means        (config, rendering) -> the part of the machine that decides rewards, such as a sandbox; or None
+    legacy       option -> the value that means "as before the option was there"; it does not enter the ids of runs
     """
 
     name: str
@@ -146,6 +147,7 @@ class EnvironmentSpec:
     needs: Callable[[Any], Sequence[Need]] = lambda config: ()
     renderings: tuple[str, ...] = RENDERINGS
     means: Callable[[Any, str], Means | None] = lambda config, rendering: None
+    legacy: Mapping[str, Any] = field(default_factory=dict)
 
 
 @lru_cache(maxsize=4)
@@ -173,7 +175,7 @@ def find_environment(name: str) -> EnvironmentSpec:
 def _option_types(config_type: type) -> dict[str, Any]:
     """Return option -> type, cached because a large matrix asks once per combination."""
     kinds = get_type_hints(config_type)
-    return {field.name: kinds[field.name] for field in fields(config_type)}
+    return {option.name: kinds[option.name] for option in fields(config_type)}
 
 
 def configure(spec: EnvironmentSpec, options: Mapping[str, Any]) -> Any:

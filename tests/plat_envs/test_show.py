@@ -5,8 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+from PIL import Image
 
+from plat_envs.api import PICTURE_RENDERINGS, make_environment
 from plat_envs.environment_errors import BadEnvironment
 from plat_envs.show import check_splits, main
 
@@ -21,9 +24,52 @@ def test_shows_a_solved_episode(capsys, task, rendering):
     assert "several_facts:" in out and "template:" in out and '"success": true' in out
 
 
+@pytest.mark.parametrize("task", ["sokoban", "frozenlake"])
+@pytest.mark.parametrize("rendering", PICTURE_RENDERINGS)
+def test_pictures_are_written_and_named_at_their_places(capsys, tmp_path, task, rendering):
+    folder = tmp_path / "new" / "boards"
+    arguments = [task, "--seed", "3", "--rendering", rendering, "--pictures", str(folder)]
+    assert main(arguments) == 0
+    out = capsys.readouterr().out
+    files = sorted(folder.iterdir())
+    assert [file.name for file in files] == [f"{number:02}.png" for number in range(len(files))] and len(files) > 1
+    assert "<image>" not in out and [out.count(str(file)) for file in files] == [1] * len(files)
+    if rendering == "compact_image":
+        assert f"\n{task} {files[0]} 10 <think>\n" in out
+    environment = make_environment(task, {}, "train", rendering)
+    with Image.open(files[0]) as picture:
+        assert (np.array(picture) == environment.reset(3).images[0]).all()
+
+    before = {file: file.read_bytes() for file in files}
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert (
+        captured.err == f"error: {folder} has files already | --pictures DIR with a new folder\n" and not captured.out
+    )
+    assert {file: file.read_bytes() for file in folder.iterdir()} == before
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(capsys, tmp_path):
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "file", tmp_path / "file" / "inside"):
+        assert main(["sokoban", "--rendering", "chat_image", "--pictures", str(folder)]) == 2
+        error = capsys.readouterr().err
+        assert error.startswith(f"error: {folder} cannot be made: ") and error.count("\n") == 1
+
+
+def test_the_default_folder_belongs_to_pictures_alone(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["sokoban"]) == main(["countdown", "--rendering", "chat"]) == 0
+    assert not list(tmp_path.iterdir())
+    assert main(["sokoban", "--rendering", "compact_image"]) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["pictures-of-sokoban"]
+    assert main(["countdown", "--rendering", "compact_image"]) == 2
+    assert "error: countdown has no compact_image rendering | train.rendering=compact" in capsys.readouterr().err
+
+
 def test_splits_of_a_built_in_environment_pass_the_check(capsys):
-    for options in ([], ["shared_pool=true"]):
-        assert main(["countdown", "--check", *options]) == 0
+    for arguments in (["countdown"], ["countdown", "shared_pool=true"], ["frozenlake", "--rendering=compact_image"]):
+        assert main([*arguments, "--check"]) == 0
         assert capsys.readouterr().out.startswith("no problem is in two splits; different problems of 2000 seeds: base")
 
 
@@ -79,7 +125,7 @@ def test_importing_environments_imports_nothing_heavy():
         "import plat_envs.questions.metamathqa;"
         "import plat_envs.shop.spec, plat_envs.searchqa.spec, plat_envs.policies;"
         "import plat_envs.programs.spec, plat_envs.programs.chat, plat_envs.programs.generated;"
-        "heavy = {'torch', 'plat', 'gymnasium', 'datasets', 'pyarrow', 'numpy', 'pandas'} & set(sys.modules);"
+        "heavy = {'torch', 'plat', 'gymnasium', 'datasets', 'pyarrow', 'numpy', 'pandas', 'PIL'} & set(sys.modules);"
         "assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

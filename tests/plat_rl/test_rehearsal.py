@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from plat.errors import PlatError
-from plat_envs.api import EnvironmentSpec, find_environment
+from plat_envs.api import PICTURE_RENDERINGS, EnvironmentSpec, Observation, find_environment
 from plat_rl.loop.check_task import play
 
 
@@ -167,6 +167,60 @@ def test_an_environment_that_keeps_the_contract_is_played(kind: Any) -> None:
 def test_so_is_every_environment_of_plat(name: str, rendering: str) -> None:
     spec = find_environment(name)
     play(spec, spec.config_type(), rendering, only_known_words=rendering == "compact")
+
+
+@pytest.mark.parametrize("name", ["sokoban", "frozenlake"])
+@pytest.mark.parametrize("rendering", PICTURE_RENDERINGS)
+def test_so_are_those_with_pictures(name: str, rendering: str) -> None:
+    spec = find_environment(name)
+    play(spec, spec.config_type(), rendering, only_known_words=rendering == "compact_image")
+
+
+def seen(text: Any, *images: Any) -> Any:
+    return opening(Observation(text, images))
+
+
+BOARD = np.zeros((8, 8, 3), dtype=np.uint8)
+OF_RESET = "the observation of `reset`"
+BROKEN_PICTURES = {
+    "missing": (seen("count <image> <think>"), f"{OF_RESET} has 1 places <image> for 0 pictures"),
+    "too many": (seen("count <image> <think>", BOARD, BOARD), f"{OF_RESET} has 1 places <image> for 2 pictures"),
+    "no place": (seen("count 4 <think>", BOARD), f"{OF_RESET} has 0 places <image> for 1 pictures"),
+    "only a place": (opening("count <image> <think>"), f"{OF_RESET} has 1 places <image> for 0 pictures"),
+    "no text": (seen(None, BOARD), f"the text of {OF_RESET} is None"),
+    "list": (opening(Observation("count <image> <think>", [BOARD])), f"the images of {OF_RESET} are [array("),  # type: ignore[arg-type]
+    "no array": (seen("count <image> <think>", "board"), f"picture 1 of {OF_RESET} is 'board'"),
+    "floats": (seen("count <image> <think>", BOARD / 255), f"picture 1 of {OF_RESET} has values of type float64"),
+    "grey": (seen("count <image> <think>", BOARD[..., 0]), f"picture 1 of {OF_RESET} has the shape (8, 8)"),
+    "alpha": (
+        seen("count <image> <image> <think>", BOARD, np.zeros((8, 8, 4), dtype=np.uint8)),
+        f"picture 2 of {OF_RESET} has the shape (8, 8, 4)",
+    ),
+    "empty": (seen("count <image> <think>", BOARD[:0]), f"picture 1 of {OF_RESET} has the shape (0, 8, 3)"),
+    "word": (seen("unheard <image> <think>", BOARD), f"word 1 of {OF_RESET}, 'unheard', is not in the vocabulary"),
+    "glued": (seen("count<image> <think>", BOARD), f"word 1 of {OF_RESET}, 'count<image>', is not in the vocabulary"),
+    "open end": (seen("count <image>", BOARD), f"{OF_RESET} does not end with <think>"),
+    "neither": (opening(3), f"{OF_RESET} is 3"),
+    "later": (in_turn_three((Observation("count <think>", (BOARD,)), 0.0, False, INFO)), "turn 3): the observation"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BROKEN_PICTURES)
+def test_what_is_wrong_with_pictures_is_named(case: str) -> None:
+    kind, said = BROKEN_PICTURES[case]
+    with pytest.raises(PlatError) as caught:
+        play(spec_of(kind), Config(), "compact_image", only_known_words=True)
+    assert said in str(caught.value) and caught.value.fix
+    assert "test_rehearsal.py" in str(caught.value.where)
+
+
+def test_pictures_are_for_renderings_that_have_them() -> None:
+    shown = seen("count <image> <think>", BOARD)
+    play(spec_of(shown), Config(), "compact_image", only_known_words=True)
+    play(spec_of(opening("count 4 <think>")), Config(), "compact_image", only_known_words=True)
+    with pytest.raises(PlatError, match=r"the observation of `reset` is Observation\(text='count <image> <") as caught:
+        play(spec_of(shown), Config(), "compact", only_known_words=True)
+    assert caught.value.fix == "return a text"
 
 
 @pytest.mark.parametrize("case", BROKEN)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from plat_envs.games.pictures import Picture
 
 CELL_PX = {"compact_image": 8, "chat_image": 28}  # side of a cell [pixels]; a token of Qwen2.5-VL sees 28
+
+BEFORE_PICTURES: Mapping[str, Any] = {"sprites": "own", "jitter": True, "blank": False}  # runs on text keep their ids
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,7 @@ class BoardConfig(EpisodeConfig):
 
     def without_pictures(self) -> Self:
         """Return these options with the default pictures: instances are drawn and cached for them."""
-        return replace(self, sprites=BoardConfig.sprites, jitter=BoardConfig.jitter, blank=BoardConfig.blank)
+        return replace(self, **BEFORE_PICTURES)
 
 
 class BoardEpisode(Episode):

@@ -17,7 +17,7 @@ from functools import lru_cache, partial
 
 from plat_envs.api import PICTURE_RENDERINGS, RENDERINGS, EnvironmentSpec
 from plat_envs.environment_errors import check_range
-from plat_envs.games.boards import BoardConfig, BoardEpisode
+from plat_envs.games.boards import BEFORE_PICTURES, BoardConfig, BoardEpisode
 from plat_envs.games.ways import (
     distance,
     distances,
@@ -276,6 +276,7 @@ SPEC = EnvironmentSpec(
     version="3",
     plenty=512,
     renderings=RENDERINGS + PICTURE_RENDERINGS,
+    legacy=BEFORE_PICTURES,
 )
 
 

@@ -178,11 +178,11 @@ def _goal(tile: _Tile) -> None:
 
 def _player_in_hole(tile: _Tile) -> None:
     _hole(tile)
-    tile.disc("player", 8, 6, 3)
-    tile.bar("player", 6, 8, 10, 10)
-    for left in (2, 12):
-        tile.bar("player", left, 4, left + 2, 10)
-    tile.bar("player", 2, 9, 14, 11)
+    tile.disc("player", 8, 4, 3)
+    tile.bar("player", 6, 6, 10, 12)
+    tile.bar("player", 4, 8, 12, 10)
+    for hand in (2, 12):
+        tile.bar("player", hand, 4, hand + 2, 8)
 
 
 def _player_at_goal(tile: _Tile) -> None:

@@ -13,7 +13,7 @@ from functools import lru_cache, partial
 
 from plat_envs.api import PICTURE_RENDERINGS, RENDERINGS, EnvironmentSpec
 from plat_envs.environment_errors import check_range
-from plat_envs.games.boards import BoardConfig, BoardEpisode
+from plat_envs.games.boards import BEFORE_PICTURES, BoardConfig, BoardEpisode
 from plat_envs.games.ways import (
     DELTAS,
     State,
@@ -103,9 +103,9 @@ _GAME = (
 )
 _SYMBOLS = "The symbols are: # wall, _ empty, O target, √ box on target, X box, P player, S player on target."
 _TILES = (
-    "The picture shows a wall as bricks, an empty cell as plain ground, a target as a ring with a dot, a box as a crate "
-    "with a cross, a box on a target as a crate with a dot, the player as a figure, and the player on a target as a "
-    "figure in a ring."
+    "The picture shows a wall as bricks, an empty cell as plain ground, a target as a ring with a dot, a box as a "
+    "crate with a cross, a box on a target as a crate with a dot, the player as a figure, and the player on a target "
+    "as a figure in a ring."
 )
 _ACTIONS = (
     "Coordinates are (row, column), counted from the top left corner (0, 0).\nYour actions are: Up, Down, Left, Right."
@@ -249,6 +249,7 @@ SPEC = EnvironmentSpec(
     version="2",
     plenty=512,
     renderings=RENDERINGS + PICTURE_RENDERINGS,
+    legacy=BEFORE_PICTURES,
 )
 
 

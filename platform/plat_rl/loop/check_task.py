@@ -13,7 +13,15 @@ import numpy as np
 
 from plat.errors import PlatError, PluginError, SpecError
 from plat.user_code import definition_of, user_code
-from plat_envs.api import LEVELS, Demonstrates, EnvironmentSpec, GradesReasoning
+from plat_envs.api import (
+    IMAGE,
+    LEVELS,
+    PICTURE_RENDERINGS,
+    Demonstrates,
+    EnvironmentSpec,
+    GradesReasoning,
+    Observation,
+)
 from plat_envs.environment_errors import BadEnvironment
 from plat_envs.instances import evaluation_tries
 from plat_envs.sandbox.hack import KINDS
@@ -43,7 +51,7 @@ def rehearse(config: RunConfig) -> None:
     spec, options = environment_of(config)
     if not is_plugged_in(spec) or not spec.countable(options):
         return
-    words = config.train.rendering == "compact" and config.model.path is None
+    words = config.train.rendering in ("compact", "compact_image") and config.model.path is None
     play(spec, options, config.train.rendering, only_known_words=words)
 
 
@@ -55,8 +63,8 @@ def is_plugged_in(spec: EnvironmentSpec) -> bool:
 def play(spec: EnvironmentSpec, options: Any, rendering: str, *, only_known_words: bool) -> None:
     """Play SEEDS random episodes of each of SPLITS. Raises PluginError for a mistake, SpecError for rejected options.
 
-    only_known_words  every observation must consist of words of the vocabulary and end with `<think>`, as stand-ins
-                      need
+    only_known_words  every observation must consist of words of the vocabulary, and `<image>` for each picture, and end
+                      with `<think>`, as stand-ins need
     """
     for split in SPLITS:
         for seed in range(SEEDS):
@@ -70,6 +78,7 @@ class _Episode:
         self, spec: EnvironmentSpec, options: Any, rendering: str, split: str, seed: int, only_known_words: bool
     ) -> None:
         self.spec, self.split, self.seed, self.known = spec, split, seed, only_known_words
+        self.has_pictures = rendering in PICTURE_RENDERINGS
         self.turn = 0
         self.rng = random.Random(f"{split}/{seed}")
         self.environment = self._call("make", spec.make, options, split, rendering)
@@ -115,13 +124,13 @@ class _Episode:
             self._observation("step", observation)
         return bool(done)
 
-    def _observation(self, method: str, text: Any) -> None:
-        if not isinstance(text, str):
-            raise self._wrong(f"the observation of `{method}` is {in_short(text)}", "return a text")
+    def _observation(self, method: str, given: Any) -> None:
+        text = self._text(method, given)
         if not self.known:
             return
+        is_picture = isinstance(given, Observation)
         for number, word in enumerate(text.split(" "), start=1):
-            if word not in IDS:
+            if word not in IDS and not (is_picture and word == IMAGE):
                 raise self._wrong(
                     f"word {number} of the observation of `{method}`, {word!r:.40}, is not in the "
                     "vocabulary of stand-ins",
@@ -130,6 +139,29 @@ class _Episode:
                 )
         if not text.endswith(THINK):
             raise self._wrong(f"the observation of `{method}` does not end with {THINK}", CONTRACT)
+
+    def _text(self, method: str, given: Any) -> str:
+        """Return the text of an observation, after its pictures are checked."""
+        what = f"the observation of `{method}`"
+        if isinstance(given, str) and self.has_pictures:
+            given = Observation(given, ())
+        elif isinstance(given, str):
+            return given
+        if not isinstance(given, Observation) or not self.has_pictures:
+            wanted = "return a text or an Observation" if self.has_pictures else "return a text"
+            raise self._wrong(f"{what} is {in_short(given)}", wanted)
+        if not isinstance(given.text, str):
+            raise self._wrong(f"the text of {what} is {in_short(given.text)}", "make it a text")
+        if not isinstance(given.images, tuple):
+            raise self._wrong(f"the images of {what} are {in_short(given.images)}", "give a tuple of arrays")
+        for number, picture in enumerate(given.images, start=1):
+            if fault := fault_of_picture(picture):
+                raise self._wrong(f"picture {number} of {what} {fault}", "give an array (height, width, 3) of uint8")
+        places, count = given.text.count(IMAGE), len(given.images)
+        if places != count:
+            fix = f"write {IMAGE} once for each picture"
+            raise self._wrong(f"{what} has {places} places {IMAGE} for {count} pictures", fix)
+        return given.text
 
     def _response(self) -> str:
         """Return a demonstration, if the environment gives any, or random words, well formed or not."""
@@ -179,6 +211,17 @@ def fault_of_step(given: Any) -> tuple[str, str] | None:
     for name, (is_right, wanted) in _OF_INFO.items():
         if name in info and not is_right(info[name]):
             return f"`{name}` in the info of `step` is {in_short(info[name])}", f"give {wanted}"
+    return None
+
+
+def fault_of_picture(picture: Any) -> str | None:
+    """Return what is wrong with a picture of an observation; None if nothing is."""
+    if not isinstance(picture, np.ndarray):
+        return f"is {in_short(picture)}"
+    if picture.dtype != np.uint8:
+        return f"has values of type {picture.dtype}"
+    if picture.ndim != 3 or picture.shape[2] != 3 or picture.size == 0:
+        return f"has the shape {picture.shape}"
     return None
 
 

@@ -235,9 +235,10 @@ def compare(paths: RunPaths, run: Run) -> None:
     """Raise SpecError unless the recorded config and the run's differ only in keys that the identity leaves out."""
     spec = find_trainer(run.trainer)
     before, now = leaves(run_files.read_config(paths)), leaves(run.config)
+    left_out = run.identity.get("left_out", ())  # has the options of a plug-in that are as before they were there
 
     def counts(key: str) -> bool:
-        if is_operational(key, spec.operational_keys):
+        if is_operational(key, spec.operational_keys) or (key in left_out and key not in before):
             return False
         legacy = {spec.legacy[key]} if key in spec.legacy else set()
         return bool({repr(before.get(key)), repr(now.get(key))} - {repr(value) for value in legacy} - {repr(None)})

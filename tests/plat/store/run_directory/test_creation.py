@@ -84,6 +84,19 @@ def make(root, name, barrier):
     create(Home(root), toy_run(), name, code=CODE)
 
 
+def test_a_run_that_is_older_than_an_option_of_a_plug_in_is_the_same_run(home):
+    """The option is left out of the id at its `legacy` value, which the older config does not have."""
+    run = toy_run()
+    newer = dataclasses.replace(
+        run, config={**run.config, "board": {"blank": False}}, identity={**run.identity, "left_out": ["board.blank"]}
+    )
+    create(home, run, "old")
+    paths = create(home, newer, "new")
+    assert read_config(paths) == newer.config and read_meta(paths)["experiments"] == ["old", "new"]
+    with pytest.raises(SpecError, match=r"board\.blank is False there and True here"):
+        create(home, dataclasses.replace(newer, config={**run.config, "board": {"blank": True}}), "new")
+
+
 def test_many_processes_make_one_directory_and_each_is_noted(home):
     context = multiprocessing.get_context("fork")
     barrier = context.Barrier(6)
