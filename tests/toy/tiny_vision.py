@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plat_envs.stand_in import IDS, WORDS
-from plat_rl.embedded.transformer.tokenizer import save_word_tokenizer
+from plat_rl.embedded.transformer.tokenizer import WordTokenizer, save_word_tokenizer
 
-VISION = ("<vision_start>", "<image_pad>", "<vision_end>")
 START, PAD, END = range(len(WORDS), len(WORDS) + 3)
 
 
@@ -46,10 +45,7 @@ def make_checkpoint(folder: Path, merge: int = 1, temporal: int = 1, depth: int 
                 parameter.normal_(std=0.2)
     model.generation_config.eos_token_id = IDS["<eos>"]
     model.save_pretrained(folder)
-    save_word_tokenizer(folder)
-    tokenizer = json.loads((folder / "tokenizer.json").read_text())
-    tokenizer["model"]["vocab"] = {**IDS, **{word: len(WORDS) + number for number, word in enumerate(VISION)}}
-    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    save_word_tokenizer(folder, WordTokenizer(vision=True))
     processor = {
         "image_processor_type": "Qwen2VLImageProcessor", "patch_size": 8, "merge_size": merge,
         "temporal_patch_size": temporal, "min_pixels": 64, "max_pixels": 1_000_000,

@@ -21,7 +21,7 @@ from plat_rl.embedded.spec import LEGACY, PolicyTrainer, task_identity
 from plat_rl.environments import as_need, environment_of, needs_of_task
 from plat_rl.metric_names import VERL_METRICS
 from plat_rl.run_config import BaseConfig, ShapeConfig
-from plat_rl.validation import check_iteration, check_stand_in
+from plat_rl.validation import check_iteration, check_rendering, check_stand_in
 from plat_rl.verl.settings.models import (
     CPUS_BESIDE,
     CPUS_OF_A_WORKER,
@@ -52,7 +52,8 @@ def _with_a_base_that_can_act(config: VerlRunConfig) -> VerlRunConfig:
     A base of 20 steps never answers in a valid format: all returns are equal, a filter keeps nothing, and a smoke test
     would make no update.
     """
-    if not is_stand_in(config) or config.scale != "smoke" or config.model.base.steps != UNABLE_STEPS:
+    can_be_replaced = is_stand_in(config) and not config.model.vision_width  # of those that see, none is shipped
+    if not can_be_replaced or config.scale != "smoke" or config.model.base.steps != UNABLE_STEPS:
         return config
     return replace(config, model=replace(config.model, shape=SMALLEST, base=ABLE))
 
@@ -122,6 +123,7 @@ class VerlTrainer(PolicyTrainer):
         environment_of(config)
         if is_stand_in(config):
             check_stand_in(config)
+            check_rendering(config)
         elif config.model.path is None:
             _check_that_it_sees(config)
         check_iteration(config)

@@ -18,7 +18,7 @@ from plat_envs.stand_in import IDS
 from plat_rl.verl.rollouts.play import Played, assemble, joined
 from plat_rl.verl.rollouts.verl_cross_score import FEATURES, ROWS, _requests, block_pairs, measure
 from plat_rl.verl.rollouts.verl_episode import ChatDialogue, Episode, Limits, dialogue_of
-from plat_rl.verl.vision.pictures import Picture, Prompt
+from plat_rl.verl.vision.pictures import Picture, Prompt, blanked
 from plat_rl.verl.vision.processor import VisionProcessor, load_processor
 
 # That of Qwen2.5-VL, in what it does with texts and images.
@@ -167,11 +167,14 @@ def test_equal_tokens_with_other_pictures_are_other_prompts(
     def score(pairs: Any) -> Any:
         asked.extend(pairs)
         own = {played.reasonings[row]: played.seen[row] for row in range(6)}
-        return np.array([-2.0 if own[reasoning] == prompt else -5.0 for prompt, reasoning in pairs])
+        grey = blanked(played.seen[0])
+        scores = {True: -2.0, False: -5.0}
+        return np.array([-3.0 if prompt == grey else scores[own[said] == prompt] for prompt, said in pairs])
 
     config = make_config("mi.trajectory=false")
     metrics = measure(played, config.mi, {}, np.random.default_rng(0), score)
-    assert len({prompt for prompt, _ in asked}) == 2, "the puzzle 3 is one candidate, and 4 the other"
+    assert len({prompt for prompt, _ in asked}) == 3, "the puzzle 3 is one candidate, 4 the other; and the grey one"
+    assert metrics["mi/first_turn/over_blank"] == pytest.approx(0.5)
     assert metrics["mi/first_turn/retrieval_acc"] == 1 and metrics["mi/first_turn/h_z_given_x"] == pytest.approx(1.0)
     assert metrics["mi/score_gap"] == pytest.approx(0.0)
     together = joined([played, batch(words, [5])])

@@ -13,7 +13,7 @@ from plat_rl.embedded.probe import ProbeResult, probe_result
 from plat_rl.loop.proxy_scoring import mutual_information
 from plat_rl.rl.config import PROBE_BLOCK, MIConfig
 from plat_rl.verl.rollouts.play import Played
-from plat_rl.verl.vision.pictures import Picture, Prompt, Tokens
+from plat_rl.verl.vision.pictures import Picture, Prompt, Tokens, blanked
 from plat_rl.verl.vision.processor import VisionProcessor
 
 Pair = tuple[Prompt, Tokens]  # a prompt, and a reasoning as its continuation
@@ -41,12 +41,14 @@ def measure(
     def score(rows: NDArray[np.int64], prompts: list[Prompt]) -> torch.Tensor:
         pairs = [(prompt, batch.reasonings[row]) for row in rows for prompt in prompts]
         matrix = score_pairs(pairs).reshape(len(rows), len(prompts))
-        own = [prompts.index(seen[row]) for row in rows]
-        matched = matrix[np.arange(len(rows)), own]
-        gaps.append(float(np.max(np.abs(matched - batch.log_probs[rows]) / batch.reasoning_length[rows])))
+        number = {prompt: index for index, prompt in enumerate(prompts)}
+        if all(seen[row] in number for row in rows):  # and not blank ones
+            matched = matrix[np.arange(len(rows)), [number[seen[row]] for row in rows]]
+            gaps.append(float(np.max(np.abs(matched - batch.log_probs[rows]) / batch.reasoning_length[rows])))
         return torch.from_numpy(matrix)
 
-    metrics = mutual_information(batch, seen, config, sigmas, rng, score)
+    blank = blanked if any(batch.pictures) else None
+    metrics = mutual_information(batch, seen, config, sigmas, rng, score, blank)
     return metrics | ({"mi/score_gap": max(gaps)} if metrics else {})
 
 

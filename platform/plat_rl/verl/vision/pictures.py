@@ -47,6 +47,15 @@ class Prompt(NamedTuple):
     pictures: tuple[Picture, ...] = ()
 
 
+def blanked(prompt: Prompt) -> Prompt:
+    """Return a prompt with grey pictures, as an environment with `blank: true` shows them."""
+    import numpy as np
+
+    from plat_envs.games.pictures import GREY  # needs Pillow, which texts do not
+
+    return Prompt(prompt.tokens, tuple(Picture.of(np.full_like(own.pixels, GREY)) for own in prompt.pictures))
+
+
 def pictures_of(observation: Seen) -> tuple[NDArray[np.uint8], ...]:
     """Return the pictures of an observation; a text has none."""
     return observation.images if isinstance(observation, Observation) else ()
