@@ -58,7 +58,8 @@ class HFServer:
     async def load(self, weights: dict[str, Tensor], step: int | None) -> None:
         """Load the weights of step `step`. Raises ValueError if names do not fit, but loads those that fit."""
         missing, unknown = self.model.load_state_dict(weights, strict=False)
-        tied = {"lm_head.weight"} if self.model.config.get_text_config().tie_word_embeddings else set()
+        is_tied = self.model.get_output_embeddings().weight is self.model.get_input_embeddings().weight
+        tied = {"lm_head.weight"} if is_tied else set()
         if unknown or set(missing) - tied:
             raise ValueError(f"weights do not fit the model: missing {missing}, unknown {unknown}")
         self.step = step
