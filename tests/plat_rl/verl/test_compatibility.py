@@ -48,7 +48,7 @@ TOUCHED = (
         "cc959e85",
     ),
     Touch("verl.utils.tokenizer:hf_processor", "cpu/vision_repairs replaces it for models that see", "47d69ee1"),
-    Touch("verl.utils.tensordict_utils:maybe_fix_3d_position_ids", "cpu/vision_repairs.right_positions replaces it", "e4a28fea"),
+    Touch("verl.utils.tensordict_utils:maybe_fix_3d_position_ids", "cpu/vision_repairs replaces it", "e4a28fea"),
     Touch("verl.models.transformers.qwen2_vl:_get_input_embeds", "cpu/vision_repairs wraps it", "ca7a8d58"),
     Touch("verl.utils.model:extract_multi_modal_inputs", "joins what cross_score sends of pictures", "f2c06a1a"),
     Touch(f"{LOOP}._compute_multi_modal_inputs", "calls vision.processor, and gets the features from it", "d0e0a695"),

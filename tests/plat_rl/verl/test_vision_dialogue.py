@@ -231,6 +231,15 @@ def test_verl_gets_this_processor_and_its_positions(words: VisionProcessor, tmp_
     assert (tmp_path / "preprocessor_config.json").exists() and (tmp_path / "tokenizer.json").exists()
 
 
+def test_a_stand_in_has_one_id_for_pictures_and_videos(words: VisionProcessor) -> None:
+    """As the embedded trainer writes it; verl's agent workers took its pictures for videos."""
+    config = SimpleNamespace(
+        **{**vars(words.config), "video_token_id": PAD, "get_text_config": words.config.get_text_config}
+    )
+    processor = VisionProcessor(words.image_processor, words.tokenizer, config)
+    assert processor.video_token_id != PAD and processor.never_sampled == (START, PAD, END)
+
+
 def test_chat_dialogues_of_texts_are_unchanged(chat: VisionProcessor) -> None:
     plain, seeing = ChatDialogue(chat.tokenizer), dialogue_of("chat_image", None, chat)
     assert seeing.prompt("state", "play") == plain.prompt("state", "play") and seeing.stops == plain.stops

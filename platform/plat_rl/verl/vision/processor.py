@@ -32,14 +32,16 @@ class VisionProcessor:
         self.image_processor, self.tokenizer, self.config = image_processor, tokenizer, config
         self.chat_template = tokenizer.chat_template
         self.image_token_id, self.start_id, self.end_id = (int(getattr(config, name)) for name in NAMES)
-        self.video_token_id = int(config.video_token_id)
+        video = int(config.video_token_id)
+        # Stand-ins have one id for both; verl would take every picture for a video.
+        self.video_token_id = video if video != self.image_token_id else -1
         self.place = "".join(tokenizer.convert_ids_to_tokens([self.start_id, self.image_token_id, self.end_id]))
 
     @property
     def never_sampled(self) -> tuple[int, ...]:
         """Ids that have no meaning in a response: they would ask for a picture that is not there."""
         ids = (self.image_token_id, self.start_id, self.end_id, self.video_token_id)
-        return tuple(sorted(number for number in ids if number < self.config.get_text_config().vocab_size))
+        return tuple(sorted(number for number in ids if 0 <= number < self.config.get_text_config().vocab_size))
 
     # --- pictures -----------------------------------------------------------------------------------------------------
 

@@ -65,7 +65,6 @@ def answer(case: dict[str, Any]) -> dict[str, Any]:
     worker = worker_of(case)
     if case["role"] == "score":
         from plat_rl.verl.rollouts.verl_cross_score import log_likelihoods
-
         from plat_rl.verl.vision.processor import load_processor
 
         workers, vision = SimpleNamespace(compute_log_prob=worker.infer_batch), load_processor(case["model"])
