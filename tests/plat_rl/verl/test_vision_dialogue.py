@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -233,9 +234,8 @@ def test_verl_gets_this_processor_and_its_positions(words: VisionProcessor, tmp_
 
 def test_a_stand_in_has_one_id_for_pictures_and_videos(words: VisionProcessor) -> None:
     """As the embedded trainer writes it; verl's agent workers took its pictures for videos."""
-    config = SimpleNamespace(
-        **{**vars(words.config), "video_token_id": PAD, "get_text_config": words.config.get_text_config}
-    )
+    config = copy.copy(words.config)
+    config.video_token_id = PAD
     processor = VisionProcessor(words.image_processor, words.tokenizer, config)
     assert processor.video_token_id != PAD and processor.never_sampled == (START, PAD, END)
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +14,8 @@ import torch
 from tensordict import TensorDict
 from tiny_vision import END, PAD, START, load_model, make_checkpoint, picture
 
+from plat_rl.embedded.transformer.tokenizer import WordTokenizer, save_word_tokenizer
+from plat_rl.verl.cpu import ENVIRONMENT
 from plat_rl.verl.cpu.repairs import load_critic
 from plat_rl.verl.cpu.vision_repairs import _Unpacked, right_positions
 from plat_rl.verl.vision.processor import load_processor
@@ -20,6 +26,34 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # what transformers and verl 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_checkpoint(tmp_path_factory.mktemp("tiny"), tie=False)
+
+
+IN_A_PROCESS_OF_VERL = """
+import sys
+import verl
+from verl.models.transformers import qwen2_vl
+from verl.utils import tensordict_utils
+from verl.workers import engine_workers
+from verl.workers.config import model
+from verl.workers.engine import base
+from plat_rl.verl.cpu import vision_repairs
+for module in (tensordict_utils, engine_workers, base):
+    assert module.maybe_fix_3d_position_ids is vision_repairs.right_positions, module
+seeing, reading = sys.argv[1:]
+assert type(model.hf_processor(seeing)).__name__ == "VisionProcessor"
+assert model.hf_processor(reading) is None
+assert qwen2_vl._get_input_embeds.__module__ == vision_repairs.__name__
+print("repaired")
+"""
+
+
+def test_every_process_of_verl_has_the_replacements_where_it_looks_for_them(folder: Path, tmp_path: Path) -> None:
+    text = {"model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"], "vocab_size": 190}
+    (tmp_path / "config.json").write_text(json.dumps(text))
+    save_word_tokenizer(tmp_path, WordTokenizer())
+    command = [sys.executable, "-W", "ignore", "-c", IN_A_PROCESS_OF_VERL, str(folder), str(tmp_path)]
+    done = subprocess.run(command, env=os.environ | ENVIRONMENT, capture_output=True, text=True, timeout=300)
+    assert done.stdout.strip().endswith("repaired"), done.stderr[-3000:]
 
 
 @pytest.mark.parametrize("lengths", [(5, 5, 5), (5, 7, 6), (5,)])

@@ -148,7 +148,8 @@ def content_hash(files: Iterable[tuple[str, str]]) -> str:
 # Of a checkpoint in the Hugging Face format, as transformers reads them.
 TOKENIZER_FILES = (
     "added_tokens.json", "chat_template.jinja", "chat_template.json", "merges.txt", "preprocessor_config.json",
-    "special_tokens_map.json", "spiece.model", "tokenizer.json", "tokenizer.model", "tokenizer_config.json", "vocab.json", "vocab.txt",
+    "special_tokens_map.json", "spiece.model", "tokenizer.json", "tokenizer.model", "tokenizer_config.json",
+    "vocab.json", "vocab.txt",
 )  # fmt: skip
 _hashes: dict[tuple[str, int, int], str] = {}
 

@@ -80,5 +80,6 @@ class _Visual:
         self.dtype, self._visual = visual.dtype, visual
 
     def __call__(self, pixel_values: Tensor, grid_thw: Tensor) -> Tensor:
-        embeddings: Tensor = self._visual(pixel_values, grid_thw=grid_thw).pooler_output
+        output = self._visual(pixel_values, grid_thw=grid_thw)
+        embeddings: Tensor = getattr(output, "pooler_output", output)
         return embeddings
