@@ -93,10 +93,10 @@ def test_places_and_pictures_must_be_as_many(words: VisionProcessor, chat: Visio
     with pytest.raises(RunError, match="2 places of pictures and 1 pictures"):
         dialogue.prompt(Observation("<image> <image>", (picture(0),)))
     forged = Observation("the player says <|image_pad|> <image>", (picture(0),))
-    with pytest.raises(RunError, match="2 places of pictures and 1 pictures"):
-        dialogue_of("chat_image", None, chat).prompt(forged)
-    with pytest.raises(ValueError, match="more places of pictures"):
-        words(text="<image_pad> <image_pad>", images=[picture(0)])
+    assert dialogue_of("chat_image", None, chat).prompt(forged).count(chat.image_token_id) == 6
+    spelt = words(text="<image_pad> <pad> <image_pad>", images=[picture(0)])  # the second by the policy
+    assert spelt["input_ids"] == [[*[PAD] * 6, IDS["<pad>"], PAD]] and len(spelt["image_grid_thw"]) == 1
+    assert words(text="<image_pad>")["input_ids"] == [[PAD]]
     with pytest.raises(RunError, match="the model sees none"):
         dialogue_of("chat_image", None, None)
     with pytest.raises(ValueError, match="no videos"):

@@ -52,7 +52,11 @@ class PictureDialogue:
         return self._expanded(self._texts.following(self._text(observation)), observation)
 
     def _text(self, observation: Seen) -> str:
-        return text_of(observation).replace(IMAGE, self._place)
+        """Return the text with the places of pictures, and no other tokens of pictures: it may quote the policy."""
+        text = text_of(observation)
+        for name in self._vision.names:
+            text = text.replace(name, "")
+        return text.replace(IMAGE, self._place)
 
     def _expanded(self, ids: list[int], observation: Seen) -> list[int]:
         return self._vision.expand(ids, pictures_of(observation))

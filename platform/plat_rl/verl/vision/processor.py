@@ -35,7 +35,8 @@ class VisionProcessor:
         video = int(config.video_token_id)
         # Stand-ins have one id for both; verl would take every picture for a video.
         self.video_token_id = video if video != self.image_token_id else -1
-        self.place = "".join(tokenizer.convert_ids_to_tokens([self.start_id, self.image_token_id, self.end_id]))
+        self.names = tuple(tokenizer.convert_ids_to_tokens([self.start_id, self.image_token_id, self.end_id]))
+        self.place = "".join(self.names)
 
     @property
     def never_sampled(self) -> tuple[int, ...]:
@@ -115,10 +116,11 @@ class VisionProcessor:
     ) -> Any:
         """Return `input_ids`, `attention_mask` and `mm_token_type_ids` of texts, and the features of the images.
 
-        Each place of an image in the texts, in order, becomes the tokens of that image. verl has the ids of an episode
-        already and gives a text from which the places may be gone; then only the features are of use.
+        Each place of an image in the texts, in order, becomes the tokens of that image; a place without an image stays
+        one token. verl has the ids of an episode already and uses only the features: in its texts places may be gone,
+        and a policy may have spelt one.
 
-        Raises ValueError for videos, or for places without an image.
+        Raises ValueError for videos.
         """
         from transformers import BatchFeature
 
@@ -129,11 +131,10 @@ class VisionProcessor:
         rows = []
         for one in texts:
             ids = self.tokenizer.encode(one, add_special_tokens=False)
-            places = sum(number == self.image_token_id for number in ids)
-            if places > len(left):
-                raise ValueError(f"the texts have more places of pictures than the {len(images or ())} pictures")
-            rows.append(self.expand(ids, left[:places]))
-            left = left[places:]
+            places = [at for at, number in enumerate(ids) if number == self.image_token_id]
+            end = places[len(left)] if len(places) > len(left) else len(ids)
+            own, left = left[: len(places)], left[len(places) :]
+            rows.append([*self.expand(ids[:end], own), *ids[end:]])
         padded = self.tokenizer.pad({"input_ids": rows}, padding=len(rows) > 1, **options)
         made = {"input_ids": padded["input_ids"], "attention_mask": padded["attention_mask"]}
         kinds = [[int(number == self.image_token_id) for number in row] for row in made["input_ids"]]
