@@ -32,9 +32,9 @@ PICTURE_RENDERINGS = ("compact_image", "chat_image")
 IMAGE = "<image>"  # the place of a picture in an observation
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Observation:
-    """An observation with pictures.
+    """An observation with pictures. Two are equal only if they are the same object.
 
     text     each IMAGE in it, in order, is the place of a picture; in a compact rendering it is a word
     images   arrays (height, width, 3) of uint8, red green blue

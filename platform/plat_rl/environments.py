@@ -40,7 +40,9 @@ def environment_of(config: RunConfig) -> tuple[EnvironmentSpec, Any]:
         raise SpecError(error.what, where=error.where or "task", fix=error.fix) from error
     if config.train.rendering not in spec.renderings:
         what = f"{spec.name} has no {config.train.rendering} rendering"
-        raise SpecError(what, where="task", fix="a real model: model.path=DIR train.rendering=chat")
+        text = config.train.rendering.removesuffix("_image")
+        real = "a real model: model.path=DIR train.rendering=chat"
+        raise SpecError(what, where="task", fix=f"train.rendering={text}" if text in spec.renderings else real)
     return spec, configured
 
 

@@ -26,7 +26,10 @@ SPEC = """\
 title: Kill lottery
 base: {scale: smoke, train.iterations: 8, train.checkpoint_every: 3, eval.every: 2, mi.every: 2}
 matrix:
-  task: [countdown, frozenlake]
+  task:
+    countdown: {task: countdown}
+    frozenlake: {task: frozenlake}
+    pictures: {task: sokoban, model: qwen2.5-vl-3b, train.rendering: compact_image}
   algorithm: [ppo, dapo]
   filter: [none, top_p]
   seed: [0]

@@ -21,19 +21,23 @@ class Discrepancy:
 
     cell    (row, column) where it concerns one printed number
     column  where it concerns a whole column
+    row     where it concerns a whole row
     """
 
     text: str
     cell: tuple[str, str] | None = None
     column: str | None = None
+    row: str | None = None
 
     def concerns(self, shown: Sequence[tuple[str, str]]) -> bool:
         """Return True if a table with these (row, column) cells shows the contradicting numbers.
 
-        A discrepancy without `cell` and `column` concerns every table.
+        A discrepancy without `cell`, `column` and `row` concerns every table.
         """
         if self.cell is not None:
             return any(PrintedTable.same(self.cell, cell) for cell in shown)
+        if self.row is not None:
+            return any(_plain(self.row) == _plain(row) for row, _ in shown)
         return self.column is None or any(_plain(self.column) == _plain(column) for _, column in shown)
 
 
@@ -156,8 +160,8 @@ def discrepancies(experiment: Experiment, key: str | None) -> list[Discrepancy]:
         sides = [("paper", entry.get("paper")), ("released code", entry.get("repo", entry.get("released")))]
         both = "; ".join(f"{who}: {what}" for who, what in sides if what not in (None, "", "-"))
         text = entry.get("text") or f"{entry.get('topic', 'Contradiction')} — {both}."
-        column = entry.get("column")
-        known.append(Discrepancy(text, (str(cell[0]), str(cell[1])) if cell else None, str(column) if column else None))
+        column, row = (str(entry[name]) if entry.get(name) else None for name in ("column", "row"))
+        known.append(Discrepancy(text, (str(cell[0]), str(cell[1])) if cell else None, column, row))
     return known
 
 

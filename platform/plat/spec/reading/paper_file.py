@@ -123,7 +123,7 @@ def _check_claim(document: Document, place: Place, claim: Any, seen: set[str]) -
 def _check_discrepancy(document: Document, place: Place, entry: Any) -> None:
     fix = "write {text: TEXT, artifacts: [NAME]}"
     _need(document, place, isinstance(entry, dict), "a contradiction must be a mapping", fix)
-    for key in ("text", "topic", "column"):
+    for key in ("text", "topic", "column", "row"):
         right = entry.get(key) is None or isinstance(entry[key], str)
         _need(document, (*place, key), right, f"{key} must be text", f"write `{key}: some words`")
     for key in ARTIFACTS:

@@ -39,18 +39,18 @@ class Corpus:
 
 
 # The puzzles and budgets of VAGEN's visual runs.
-VAGEN = {
+VAGEN: dict[str, dict[str, Any]] = {
     "sokoban": {"min_solution": 1, "max_solution": 5, "actions_per_turn": 3},
     "frozenlake": {"frozen": 0.8, "success_rate": 1.0, "actions_per_turn": 5},
 }
-BOARDS = ("sokoban", "frozenlake")
+OURS: dict[str, Any] = {}
 # Versions whose corpora differ from their tasks in the compact rendering.
 CORPORA = {
     "vl1": tuple(
         Corpus(task, rendering, options)
-        for task in BOARDS
+        for task in VAGEN
         for rendering in ("compact", "compact_image")
-        for options in ({}, VAGEN[task])
+        for options in (OURS, VAGEN[task])
     )
 }
 # Version -> the settings of its shipped bases, where they differ from the defaults.
@@ -87,7 +87,7 @@ def check_task_of_base(task: str, version: str) -> None:
 
 def recipe(model: ModelConfig) -> dict[str, Any]:
     """Return all that determines the weights of a stand-in's base model except the CPU, JSON-able."""
-    content = {
+    content: dict[str, Any] = {
         "build": BUILD_VERSION,
         "vocabulary": VOCABULARY,
         "tasks": {task: find_environment(task).version for task in tasks_of(model.base.version)},

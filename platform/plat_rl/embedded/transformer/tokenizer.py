@@ -77,7 +77,10 @@ class WordTokenizer:
 
 
 class PretrainedTokenizer:
-    """The tokenizer of a local checkpoint, with its chat template; `following` assumes that of Qwen2.5."""
+    """The tokenizer of a local checkpoint, with its chat template; `following` assumes that of Qwen2.5.
+
+    It reads text alone (`plat_rl.validation.check_rendering`).
+    """
 
     def __init__(self, folder: Path) -> None:
         require_extra("hub", "a checkpoint of Hugging Face", "model.path")
@@ -91,6 +94,7 @@ class PretrainedTokenizer:
         self.undrawn: list[int] = []
 
     def prompt(self, observation: Seen, instructions: str = "") -> list[int]:
+        assert isinstance(observation, str)
         messages = [{"role": "system", "content": instructions}] if instructions else []
         messages.append({"role": "user", "content": observation})
         text = self._inner.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)

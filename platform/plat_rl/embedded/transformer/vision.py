@@ -35,7 +35,7 @@ INPUTS = 3 * PATCH * PATCH  # numbers of a patch
 EPS = 1e-6  # of the norm in the merger, as in transformers
 VISUAL = 1 << 62  # ids from here on are patches
 _ROW, _HASH = 6, 12  # the bits at which row and hash begin
-_pixels: dict[int, NDArray[np.float32]] = {}  # hash -> (INPUTS,) of every patch that this process has seen
+_pixels: dict[int, NDArray[np.floating[Any]]] = {}  # hash -> (INPUTS,) of every patch that this process has seen
 
 
 def visual_tokens(image: NDArray[np.uint8]) -> list[int]:
@@ -51,7 +51,8 @@ def visual_tokens(image: NDArray[np.uint8]) -> list[int]:
     for number, patch in enumerate(patches):
         digest = int.from_bytes(hashlib.blake2b(patch.tobytes(), digest_size=8).digest()) >> 14
         if digest not in _pixels:
-            _pixels[digest] = (patch.astype(np.float32) / 255 - 0.5) / 0.5
+            scaled = patch.astype(np.float32)
+            _pixels[digest] = (scaled / 255 - 0.5) / 0.5
         row, column = divmod(number, columns)
         ids.append(VISUAL | digest << _HASH | row << _ROW | column)
     return ids
