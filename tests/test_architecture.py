@@ -141,7 +141,7 @@ ONLY_IN = {
     "scipy": ("plat_analysis", "plat_ragen2", "plat_rl.rl"),
     "rich": ("plat.cli", "plat.dispatch", "plat_analysis", "plat.planning"),
     "typer": ("plat.cli", "plat_rl.verbs"),
-    "PIL": ("plat_envs.games.pictures", "plat_envs.show"),
+    "PIL": ("plat_envs.games.pictures", "plat_envs.show", "plat_rl.verl.vision"),
 }
 HEAVY = {
     "torch", "ray", "mlflow", "verl", "pandas", "scipy", "matplotlib", "hydra", "omegaconf", "transformers", "datasets",

@@ -21,7 +21,7 @@ from plat_rl.embedded.spec import LEGACY, PolicyTrainer, task_identity
 from plat_rl.environments import as_need, environment_of, needs_of_task
 from plat_rl.metric_names import VERL_METRICS
 from plat_rl.run_config import BaseConfig, ShapeConfig
-from plat_rl.validation import check_iteration, check_stand_in
+from plat_rl.validation import check_iteration, check_rendering, check_stand_in, with_pictures
 from plat_rl.verl.settings.models import (
     CPUS_BESIDE,
     CPUS_OF_A_WORKER,
@@ -34,11 +34,17 @@ from plat_rl.verl.settings.models import (
 )
 from plat_rl.verl.settings.verl_config import VerlRunConfig
 from plat_rl.verl.settings.verl_overrides import rollout_engine
+from plat_rl.verl.vision.fitting import check_vision
+from plat_rl.verl.vision.pictures import has_pictures
 
 BYTES_OF_A_WEIGHT = 2  # bfloat16, on the hub
 UNABLE_STEPS = 20  # of the base of conf/scale/smoke.yaml
 # The base of conf/model/qwen2.5-0.5b.yaml.
 SMALLEST, ABLE = ShapeConfig(layers=1, width=32, heads=2, kv_heads=2, ffn=64), BaseConfig(steps=1500)
+
+# The base of conf/model/qwen2.5-vl-3b.yaml.
+SEEING = ShapeConfig(layers=2, width=64, heads=4, kv_heads=4, ffn=128, rope_theta=10.0)
+ABLE_TO_SEE = BaseConfig(version="vl1", steps=3000, batch=128, lr=3e-3, wrong=0.0)
 
 # Keys that only the embedded trainer honours; their value in LEGACY switches them off.
 EMBEDDED_ONLY = ("task.reward_noise", "train.precheck", "eval.trajectories", "eval.reasoning_swap", "gradient.halves")
@@ -52,7 +58,8 @@ def _with_a_base_that_can_act(config: VerlRunConfig) -> VerlRunConfig:
     """
     if not is_stand_in(config) or config.scale != "smoke" or config.model.base.steps != UNABLE_STEPS:
         return config
-    return replace(config, model=replace(config.model, shape=SMALLEST, base=ABLE))
+    shape, base = (SEEING, ABLE_TO_SEE) if config.model.vision_width else (SMALLEST, ABLE)
+    return replace(config, model=replace(config.model, shape=shape, base=base))
 
 
 def _check_keys(config: VerlRunConfig) -> None:
@@ -61,6 +68,17 @@ def _check_keys(config: VerlRunConfig) -> None:
         if attrgetter(key)(config) != LEGACY[key]:
             fix = f"{key}={json.dumps(LEGACY[key])}, or trainer=embedded"
             raise SpecError(f"the trainer verl cannot honour {key}", where=key, fix=fix)
+
+
+def _check_that_it_sees(config: VerlRunConfig) -> None:
+    """Raise SpecError if a rendering with pictures goes to a paper's model that sees none, or the model is unknown."""
+    rendering = config.train.rendering
+    if "-VL-" not in paper_model(config).hub and has_pictures(rendering):
+        raise SpecError(
+            f"{config.model.paper_name} sees no pictures, and the rendering {rendering} has some",
+            where="train.rendering",
+            fix="model.paper_name=Qwen2.5-VL-3B, or train.rendering=chat",
+        )
 
 
 def _check_engines(config: VerlRunConfig) -> None:
@@ -106,11 +124,13 @@ class VerlTrainer(PolicyTrainer):
         `model.shape` and `model.base`: those of the smallest base model that travels with plat.
         """
         require_extra("verl", "the trainer verl", "trainer")
+        config = with_pictures(config)
         environment_of(config)
         if is_stand_in(config):
             check_stand_in(config)
+            check_rendering(config)
         elif config.model.path is None:
-            paper_model(config)
+            _check_that_it_sees(config)
         check_iteration(config)
         _check_keys(config)
         _check_engines(config)
@@ -146,6 +166,7 @@ class VerlTrainer(PolicyTrainer):
     def check(self, config: VerlRunConfig) -> None:
         from plat_rl.verl.settings.composition import check_config
 
+        check_vision(config)
         check_config(config)
 
     def check_machine(self, config: VerlRunConfig) -> None:

@@ -27,6 +27,7 @@ class Touch(NamedTuple):
     digest: str
 
 
+LOOP = "verl.experimental.agent_loop.agent_loop:AgentLoopWorker"
 V1, ENGINE = "verl.trainer.ppo.v1.trainer_base:PPOTrainer", "verl.workers.engine.fsdp.transformer_impl:FSDPEngine"
 TOUCHED = (
     Touch("verl.plugin.platform.platform_manager:get_platform", "cpu/register sets the platform", "722adad8"),
@@ -46,6 +47,12 @@ TOUCHED = (
         "calls what we replace where flash-attn is missing",
         "cc959e85",
     ),
+    Touch("verl.utils.tokenizer:hf_processor", "cpu/vision_repairs replaces it for models that see", "47d69ee1"),
+    Touch("verl.utils.tensordict_utils:maybe_fix_3d_position_ids", "cpu/vision_repairs replaces it", "e4a28fea"),
+    Touch("verl.models.transformers.qwen2_vl:_get_input_embeds", "cpu/vision_repairs wraps it", "ca7a8d58"),
+    Touch("verl.utils.model:extract_multi_modal_inputs", "joins what cross_score sends of pictures", "f2c06a1a"),
+    Touch(f"{LOOP}._compute_multi_modal_inputs", "calls vision.processor, and gets the features from it", "d0e0a695"),
+    Touch(f"{LOOP}._compute_position_ids", "calls vision.processor.get_rope_index", "ee591744"),
     Touch(f"{ENGINE}._build_fsdp_module", "uses CPUOffloadPolicy by the name that cpu/repairs replaces", "0191f573"),
     Touch(f"{ENGINE}.forward_backward_batch", "says what batch_num_tokens is in loss.scaled_policy_loss", "20f2ee7a"),
     Touch(f"{ENGINE}.lr_scheduler_step", "puts the learning rate back that loss.ActorWorker sets", "a45085de"),

@@ -133,7 +133,7 @@ def checkpoint_hash(folder: Path) -> str:
 
 
 def tokenizer_hash(folder: Path) -> str:
-    """Return the content hash of the files of a checkpoint's tokenizer and chat template.
+    """Return the content hash of the files of a checkpoint's tokenizer, chat template and image processor.
 
     If the folder has none of these files, it is the hash of an empty list of files.
     """
@@ -147,8 +147,9 @@ def content_hash(files: Iterable[tuple[str, str]]) -> str:
 
 # Of a checkpoint in the Hugging Face format, as transformers reads them.
 TOKENIZER_FILES = (
-    "added_tokens.json", "chat_template.jinja", "chat_template.json", "merges.txt", "special_tokens_map.json",
-    "spiece.model", "tokenizer.json", "tokenizer.model", "tokenizer_config.json", "vocab.json", "vocab.txt",
+    "added_tokens.json", "chat_template.jinja", "chat_template.json", "merges.txt", "preprocessor_config.json",
+    "special_tokens_map.json", "spiece.model", "tokenizer.json", "tokenizer.model", "tokenizer_config.json",
+    "vocab.json", "vocab.txt",
 )  # fmt: skip
 _hashes: dict[tuple[str, int, int], str] = {}
 

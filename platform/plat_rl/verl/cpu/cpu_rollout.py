@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from itertools import accumulate
 from typing import Any
 
 import ray
@@ -20,10 +21,12 @@ from verl.workers.rollout.base import BaseRollout
 from verl.workers.rollout.replica import RolloutReplica, TokenOutput
 
 from plat_rl.verl.cpu.generation import Request, Response, generate
+from plat_rl.verl.vision.processor import load_processor
 
 # Seconds without a new request after which a batch is answered. On a GPU a small batch takes as long as a large one.
 WAIT = {"cpu": 0.02, "cuda": 0.04}
 ROWS = 256  # at most this many requests in a batch
+FEATURES = 256_000_000  # bytes of the pictures' features in a batch of several requests, at most
 
 
 class HFServer:
@@ -33,11 +36,13 @@ class HFServer:
     """
 
     def __init__(self, path: str, dtype: str, response_length: int, seed: int, device: str) -> None:
-        from transformers import AutoModelForCausalLM, AutoTokenizer
+        from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, AutoTokenizer
 
         torch.set_num_threads(1)
         kind = getattr(torch, dtype)
-        model: Any = AutoModelForCausalLM.from_pretrained(path, dtype=kind, attn_implementation="sdpa")
+        self.vision = load_processor(path)
+        loader: Any = AutoModelForImageTextToText if self.vision else AutoModelForCausalLM
+        model: Any = loader.from_pretrained(path, dtype=kind, attn_implementation="sdpa")
         self.model = model.to(device).eval()
         self.wait = WAIT[device]
         tokenizer = AutoTokenizer.from_pretrained(path)
@@ -53,15 +58,23 @@ class HFServer:
     async def load(self, weights: dict[str, Tensor], step: int | None) -> None:
         """Load the weights of step `step`. Raises ValueError if names do not fit, but loads those that fit."""
         missing, unknown = self.model.load_state_dict(weights, strict=False)
-        tied = {"lm_head.weight"} if self.model.config.tie_word_embeddings else set()
+        is_tied = self.model.get_output_embeddings().weight is self.model.get_input_embeddings().weight
+        tied = {"lm_head.weight"} if is_tied else set()
         if unknown or set(missing) - tied:
             raise ValueError(f"weights do not fit the model: missing {missing}, unknown {unknown}")
         self.step = step
 
     async def generate(
-        self, request_id: str, prompt_ids: list[int], sampling_params: dict[str, Any], **unused: Any
+        self,
+        request_id: str,
+        prompt_ids: list[int],
+        sampling_params: dict[str, Any],
+        image_data: list[Any] | None = None,
+        **unused: Any,
     ) -> TokenOutput:
         """Return one response. Only temperature, seed, max_tokens and stop_token_ids of the parameters are used.
+
+        image_data   images of Pillow, in the order of their places in the prompt
 
         The stop_token_ids also end all later responses of this server. The stop_reason is always "completed".
         """
@@ -71,6 +84,7 @@ class HFServer:
             int(sampling_params.get("seed", self.seed)),
             float(sampling_params.get("temperature", 1.0)),
             int(sampling_params.get("max_tokens", self.response_length)),
+            tuple(image_data or ()),
         )
         answer: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
         self.waiting.append((request, answer))
@@ -92,10 +106,13 @@ class HFServer:
                 while count != len(self.waiting):
                     count = len(self.waiting)
                     await asyncio.sleep(self.wait)
-                batch, self.waiting = self.waiting[:ROWS], self.waiting[ROWS:]
+                count = self._fitting()
+                batch, self.waiting = self.waiting[:count], self.waiting[count:]
                 requests = [request for request, _ in batch]
                 try:
-                    responses = await asyncio.to_thread(generate, self.model, requests, self.stops, self.pad)
+                    responses = await asyncio.to_thread(
+                        generate, self.model, requests, self.stops, self.pad, self.vision
+                    )
                 except Exception as error:
                     for _, answer in batch:
                         answer.set_exception(error)
@@ -104,6 +121,13 @@ class HFServer:
                     answer.set_result(response)
         finally:
             self.serving = None
+
+    def _fitting(self) -> int:
+        """Return how many waiting requests make the next batch: at most ROWS, with FEATURES bytes of features."""
+        if self.vision is None:
+            return ROWS
+        sizes = accumulate(self.vision.feature_bytes(request.images) for request, _ in self.waiting[:ROWS])
+        return max(1, sum(size <= FEATURES for size in sizes))
 
     async def sleep(self) -> None:
         """Give the GPU's memory back that the last batch needed; the weights stay there. Do nothing on the CPU."""

@@ -7,9 +7,11 @@ On the CPU only:
 
 On every device:
 
-    critic             verl loads it with flash_attention_2, whatever the model's config says
+    critic             verl loads it with flash_attention_2, whatever the model's config says, and none that sees
+                       pictures (`plat_rl.verl.vision.value_model`)
     label log-probs    without flash-attention verl computes them token by token, some 60 us each; here in chunks.
                        With flash-attention verl does not call this function
+    pictures           see `vision_repairs`
 
 `test_compatibility` shows which repairs no longer fit a newer verl.
 """
@@ -23,6 +25,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from plat_rl.verl.cpu.vision_repairs import repair_vision
+from plat_rl.verl.vision.processor import MODEL_TYPE
+
 CHUNK = 2048  # tokens whose log-probabilities over the vocabulary are in memory at once
 
 
@@ -35,6 +40,7 @@ def repair(on_cpu: bool) -> None:
         do_not_pin()
     model.load_valuehead_model = load_critic
     torch_functional.logprobs_from_logits_v2 = label_log_probs
+    repair_vision()
 
 
 def use_gloo() -> None:
@@ -67,11 +73,16 @@ def do_not_pin() -> None:
 
 def load_critic(local_path: str, torch_dtype: Any, model_config: Any, trust_remote_code: bool) -> Any:
     """Load a language model with a value head: one number per token, initially 0."""
-    from transformers import AutoModelForTokenClassification
+    if model_config.model_type == MODEL_TYPE:
+        from plat_rl.verl.vision.value_model import load_value_model
 
-    critic = AutoModelForTokenClassification.from_pretrained(
-        local_path, dtype=torch_dtype, config=model_config, trust_remote_code=trust_remote_code
-    )
+        critic = load_value_model(local_path, dtype=torch_dtype, config=model_config)
+    else:
+        from transformers import AutoModelForTokenClassification
+
+        critic = AutoModelForTokenClassification.from_pretrained(
+            local_path, dtype=torch_dtype, config=model_config, trust_remote_code=trust_remote_code
+        )
     with torch.no_grad():
         for parameter in critic.score.parameters():
             parameter.zero_()

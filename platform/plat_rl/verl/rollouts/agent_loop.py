@@ -21,6 +21,7 @@ from plat_rl.loop.randomness import generator
 from plat_rl.verl.rollouts.play import PLAY
 from plat_rl.verl.rollouts.verl_episode import Episode, Limits, Sequence, dialogue_of
 from plat_rl.verl.settings.composition import run_config
+from plat_rl.verl.vision.pictures import as_images, has_pictures
 
 # Made once a process.
 _run_config, _dialogue = lru_cache(maxsize=2)(run_config), lru_cache(maxsize=2)(dialogue_of)
@@ -30,12 +31,15 @@ _sessions = lru_cache(maxsize=2)(lambda text: Sessions(_run_config(text)))
 class PlatAgentLoop(AgentLoopBase):  # type: ignore[misc]
     """Play one episode; verl makes an object for each."""
 
-    def __init__(self, trainer_config: Any, server_manager: Any, tokenizer: Any, **unused: Any) -> None:
+    def __init__(
+        self, trainer_config: Any, server_manager: Any, tokenizer: Any, processor: Any = None, **unused: Any
+    ) -> None:
         # The base class would only make verl's chat renderer, which has no compact rendering.
         self.config = _run_config(trainer_config.config.plat)
         self.sessions = _sessions(trainer_config.config.plat)
         self.server_manager = server_manager
-        self.dialogue = _dialogue(self.config.train.rendering, tokenizer)
+        self.processor = processor if has_pictures(self.config.train.rendering) else None
+        self.dialogue = _dialogue(self.config.train.rendering, tokenizer, processor)
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> list[AgentLoopOutput]:
         """Return the sequences of a row's episode.
@@ -74,10 +78,18 @@ class PlatAgentLoop(AgentLoopBase):  # type: ignore[misc]
                 "stop_token_ids": list(self.dialogue.stops),
                 "seed": int(generator(*play["key"], member, len(episode.turns)).integers(2**31)),
             }
+            images = as_images(episode.sequences[-1].images)
+            pictures = {"image_data": images} if images else {}
             answer = await self.server_manager.generate(
-                request_id=name, prompt_ids=episode.tokens, sampling_params=sampling
+                request_id=name, prompt_ids=episode.tokens, sampling_params=sampling, **pictures
             )
             step = answer.extra_fields.get("global_steps")
+            if self.processor is not None and self.processor.image_token_id in answer.token_ids:
+                raise RunError(
+                    "the rollout engine drew the token of a picture",
+                    where="verl.rollout",
+                    fix="verl.rollout=vllm or hf: verl and plat forbid it there",
+                )
             response = list(answer.token_ids), list(answer.log_probs)
             if self.sessions.concurrent:  # others go on while this one waits
                 await asyncio.to_thread(episode.respond, *response)
@@ -100,11 +112,13 @@ def _outputs(episode: Episode, step: int | None, failure: dict[str, str] | None)
             response_ids=sequence.response,
             response_mask=sequence.mask,
             response_logprobs=sequence.log_probs,
+            multi_modal_data={"images": as_images(sequence.images)} if sequence.images else None,
             reward_score=sum(turn.effect.rewards for turn in episode.turns),
             num_turns=2 * len(episode.turns),
             metrics=AgentLoopMetrics(),
             extra_fields={
                 "plat": None if number else record,
+                **({"plat_images": sequence.images} if sequence.images else {}),
                 "min_global_steps": step,
                 "max_global_steps": step,
                 "reward_extra_info": {},

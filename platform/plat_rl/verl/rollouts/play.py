@@ -21,9 +21,9 @@ from plat.errors import RunError
 from plat_rl.loop.randomness import Key
 from plat_rl.loop.trajectory_table import Trajectories, stacked
 from plat_rl.loop.turns import Effect
+from plat_rl.verl.vision.pictures import Picture, Prompt, Tokens
 
 PLAY = "plat_play"  # field of a row with its `Play` for one instance, as JSON
-Tokens = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,7 @@ class Played(Trajectories):
     keys, tags               (S,) of the sequences in TransferQueue
     trajectory_of_sequence   (S,)
     prompts                  (B,) all tokens that the policy saw before its response
+    pictures                 (B,) all pictures among them
     reasonings               (B,) tokens of the reasoning, empty if there is none
     log_probs                (B,) summed log-probability of the reasoning's tokens when they were drawn
     cut                      (N,) True if an observation or the prompt was too long
@@ -61,9 +62,15 @@ class Played(Trajectories):
     tags: list[dict[str, Any]]
     trajectory_of_sequence: np.ndarray
     prompts: list[Tokens]
+    pictures: list[tuple[Picture, ...]]
     reasonings: list[Tokens]
     log_probs: np.ndarray
     cut: np.ndarray
+
+    @property
+    def seen(self) -> list[Prompt]:
+        """(B,) tokens and pictures: what tells prompts apart."""
+        return list(map(Prompt, self.prompts, self.pictures))
 
     def keys_of_others(self, trajectories: np.ndarray) -> list[str]:
         """Return the keys of all sequences except those of these trajectories."""
@@ -133,8 +140,8 @@ def _read(done: Any, names: list[str], group_size: int) -> Played:
         partition_id=done.partition_id,
         select_fields=["prompts", "responses", "rollout_log_probs", "extra_fields"],
     )
-    entries = [getattr(entry, "data", entry)["plat"] for entry in list(data["extra_fields"])]
-    records = [record for record in entries if record is not None]
+    entries = [getattr(entry, "data", entry) for entry in list(data["extra_fields"])]
+    records = [entry["plat"] for entry in entries if entry["plat"] is not None]
     for record in records:
         if record["failure"]:
             what = f"an episode failed in an agent worker:\n{record['failure']['traceback']}"
@@ -142,7 +149,8 @@ def _read(done: Any, names: list[str], group_size: int) -> Played:
     if [record["sequences"] for record in records] != [len(keys) for keys in episodes]:
         raise RunError("a part of an episode did not come back from verl's agent workers")
     prompts, responses, scores = (list(data[name].unbind()) for name in ("prompts", "responses", "rollout_log_probs"))
-    return assemble(keys, [tags[key] for key in keys], records, prompts, responses, scores, group_size)
+    images = [entry.get("plat_images", ()) for entry in entries]
+    return assemble(keys, [tags[key] for key in keys], records, prompts, responses, scores, group_size, images)
 
 
 def _keys_of_episode(name: str, stored: Container[str]) -> list[str]:
@@ -158,19 +166,22 @@ def assemble(
     responses: list[torch.Tensor],
     scores: list[torch.Tensor],
     group_size: int,
+    images: Sequence[Sequence[np.ndarray]] = (),
 ) -> Played:
     """Return the trajectories of stored sequences as arrays.
 
     records                      (N,) of `Episode.record`
     prompts, responses, scores   (S,) tokens and log-probabilities of the sequences
+    images                       (S,) those of the sequences; empty: no sequence has any
     """
+    pictures_of_sequence = [tuple(map(Picture.of, own)) for own in images] or [()] * len(keys)
     sequences = np.array([record["sequences"] for record in records])
     first_sequence = np.cumsum(sequences) - sequences
     rows = [(number, turn) for number, record in enumerate(records) for turn in range(len(record["turns"]))]
     turns = [records[number]["turns"][turn] for number, turn in rows]
     lengths = np.array([turn["length"] for turn in turns])
     sampled = np.zeros((len(rows), int(lengths.max(initial=1))), dtype=np.float32)
-    seen, reasonings, log_probs = [], [], []
+    seen, pictures, reasonings, log_probs = [], [], [], []
     for row, ((number, _), turn) in enumerate(zip(rows, turns, strict=True)):
         sequence, start = first_sequence[number] + turn["sequence"], turn["start"]
         response = responses[sequence].tolist()
@@ -178,6 +189,7 @@ def assemble(
         sampled[row, : turn["length"]] = -drawn
         reasoning = max(0, turn["effect"]["reasoning_length"])
         seen.append((*prompts[sequence].tolist(), *response[:start]))
+        pictures.append(pictures_of_sequence[sequence][: turn["images"]])
         reasonings.append(tuple(response[start : start + reasoning]))
         log_probs.append(float(drawn[:reasoning].astype(np.float64).sum()))
 
@@ -187,6 +199,7 @@ def assemble(
         tags=tags,
         trajectory_of_sequence=np.repeat(np.arange(len(records)), sequences),
         prompts=seen,
+        pictures=pictures,
         reasonings=reasonings,
         log_probs=np.array(log_probs),
         cut=np.array([record["cut"] for record in records]),

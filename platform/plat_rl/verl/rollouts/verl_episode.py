@@ -8,6 +8,9 @@
 
 With the context `full` an episode is one sequence: prompt, response, observation, response, and so on. With `current`
 the policy sees only the present state, so each turn is a sequence: prompt and response.
+
+A sequence has the pictures of its observations, in the order of their places in its tokens. Tokens of a picture are
+never cut: what is cut is a whole observation.
 """
 
 from __future__ import annotations
@@ -16,10 +19,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from plat.errors import RunError
-from plat_envs.api import Environment
+from plat_envs.api import Environment, Seen
 from plat_envs.stand_in import END_THINK, THINK
 from plat_rl.embedded.transformer.tokenizer import WordTokenizer
 from plat_rl.loop.turns import Dialogue, Effect, Turns
+from plat_rl.verl.rollouts.picture_dialogue import picture_dialogue
+from plat_rl.verl.vision.pictures import has_pictures, pictures_of, text_of
 
 # Prompts as token ids, for the tokenizer that verl loaded: whole words for stand-ins, a chat template for real models.
 #
@@ -47,12 +52,12 @@ class ChatDialogue:
         self._closing = tokenizer.decode(closing[:1])
         self._prefix = said[:end] + self._closing
 
-    def prompt(self, observation: str, instructions: str = "") -> list[int]:
+    def prompt(self, observation: Seen, instructions: str = "") -> list[int]:
         messages = [{"role": "system", "content": instructions}] if instructions else []
-        return self._ids(self._rendered([*messages, _user(observation)], prompted=True) + THINK)
+        return self._ids(self._rendered([*messages, _user(text_of(observation))], prompted=True) + THINK)
 
-    def following(self, observation: str) -> list[int]:
-        whole = self._rendered([_user(MARK), _assistant(MARK + MARK), _user(observation)], prompted=True)
+    def following(self, observation: Seen) -> list[int]:
+        whole = self._rendered([_user(MARK), _assistant(MARK + MARK), _user(text_of(observation))], prompted=True)
         if not whole.startswith(self._prefix):
             raise RunError(
                 "the model's chat template changes earlier turns when a later one is added",
@@ -87,8 +92,13 @@ class ChatDialogue:
         return ids
 
 
-def dialogue_of(rendering: str, tokenizer: Any) -> Dialogue:
-    """Return a WordTokenizer for `compact` (`tokenizer` is ignored), else a ChatDialogue (which may raise RunError)."""
+def dialogue_of(rendering: str, tokenizer: Any, processor: Any = None) -> Dialogue:
+    """Return a WordTokenizer for `compact` (`tokenizer` is ignored), else a ChatDialogue (which may raise RunError).
+
+    processor   of a model that sees pictures (a VisionProcessor); renderings with pictures need one, or raise RunError
+    """
+    if has_pictures(rendering):
+        return picture_dialogue(rendering, processor, ChatDialogue)
     return WordTokenizer() if rendering == "compact" else ChatDialogue(tokenizer)
 
 
@@ -114,12 +124,16 @@ class Limits:
 
 @dataclass
 class Sequence:
-    """Tokens of one context. `mask` and `log_probs` belong to `response` and are 0 where the policy did not write."""
+    """Tokens of one context. `mask` and `log_probs` belong to `response` and are 0 where the policy did not write.
+
+    images   (height, width, 3) of uint8, in the order of their places in prompt and response
+    """
 
     prompt: list[int]
     response: list[int] = field(default_factory=list)
     mask: list[int] = field(default_factory=list)
     log_probs: list[float] = field(default_factory=list)
+    images: list[Any] = field(default_factory=list)
 
     def extend(self, tokens: list[int], mask: list[int], log_probs: list[float]) -> None:
         """Append tokens to the response, with a mask and a log-probability for each."""
@@ -135,12 +149,14 @@ class Turn:
     sequence  index of the sequence that contains the response
     start     index of its first token among the tokens after that sequence's prompt
     length    number of its tokens, including the end token
+    images    how many of that sequence's images the policy had seen
     """
 
     sequence: int
     start: int
     length: int
     effect: Effect
+    images: int = 0
 
 
 class Episode(Turns):
@@ -157,10 +173,20 @@ class Episode(Turns):
         self.cut = False
 
     def begin(self, seed: int, noise: int) -> None:
-        """Reset the environment and make the first prompt. A prompt that is too long loses its beginning."""
-        opening = self.start(seed, noise)
-        self.cut = len(opening) > self.limits.prompt_tokens
-        self.sequences = [Sequence(opening[-self.limits.prompt_tokens :])]
+        """Reset the environment and make the first prompt. A prompt that is too long loses its beginning.
+
+        Raises RunError for one with pictures: the rest of a picture's tokens would not fit the picture.
+        """
+        opening, limit = self.start(seed, noise), self.limits.prompt_tokens
+        images = list(pictures_of(self._observation))
+        self.cut = len(opening) > limit
+        if self.cut and images:
+            raise RunError(
+                f"the first prompt has {len(opening)} tokens with its pictures, and verl.prompt_tokens is {limit}",
+                where="verl.prompt_tokens",
+                fix=f"verl.prompt_tokens={len(opening)}, or smaller pictures",
+            )
+        self.sequences = [Sequence(opening[-limit:], images=images)]
 
     @property
     def tokens(self) -> list[int]:
@@ -174,7 +200,8 @@ class Episode(Turns):
         """
         effect = self.answer(tokens)
         sequence = self.sequences[-1]
-        self.turns.append(Turn(len(self.sequences) - 1, len(sequence.response), len(tokens), effect))
+        place = len(self.sequences) - 1, len(sequence.response), len(tokens)
+        self.turns.append(Turn(*place, effect, len(sequence.images)))
         sequence.extend(tokens, [1] * len(tokens), log_probs)
         if len(self.turns) >= self.limits.turns:
             self.done = True
@@ -185,12 +212,14 @@ class Episode(Turns):
         """Append an observation. One that is too long ends the episode: a part of it could mislead the policy."""
         alone = self.limits.context == "current"
         tokens = self.new_prompt() if alone else self.later_tokens()
+        images = list(pictures_of(self._observation))
         if len(tokens) > (self.limits.prompt_tokens if alone else self.limits.observation_tokens):
             self.done = self.cut = True
         elif alone:
-            self.sequences.append(Sequence(tokens))
+            self.sequences.append(Sequence(tokens, images=images))
         else:
             self.sequences[-1].extend(tokens, [0] * len(tokens), [0.0] * len(tokens))
+            self.sequences[-1].images += images
 
     def record(self) -> dict[str, Any]:
         """Return `turns` (the fields of each), the number of `sequences`, `success` and `cut`, JSON-able."""

@@ -1,8 +1,8 @@
 """Choose the model of a run with verl, find its files, and estimate its GPUs, memory, disk and time (light).
 
-model.path           a local checkpoint in the Hugging Face format, if given
-rendering `compact`  the base model that the embedded trainer would train, as a stand-in
-rendering `chat`     the model of the paper, by its name on the Hugging Face hub
+model.path                  a local checkpoint in the Hugging Face format, if given
+rendering `compact[_image]` the base model that the embedded trainer would train, as a stand-in
+rendering `chat[_image]`    the model of the paper, by its name on the Hugging Face hub
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ PAPER_MODELS = {
     "Qwen2.5-3B": PaperModel("Qwen/Qwen2.5-3B", Size(3.086, 151936)),
     "Qwen2.5-3B-Instruct": PaperModel("Qwen/Qwen2.5-3B-Instruct", Size(3.086, 151936)),
     "Qwen2.5-7B": PaperModel("Qwen/Qwen2.5-7B", Size(7.616, 152064)),
+    "Qwen2.5-VL-3B": PaperModel("Qwen/Qwen2.5-VL-3B-Instruct", Size(3.755, 151936)),
     # The paper says Llama3.2-3B; its scripts start from the Instruct weights.
     "Llama3.2-3B": PaperModel("meta-llama/Llama-3.2-3B-Instruct", Size(3.213, 128256)),
 }
@@ -68,7 +69,7 @@ def paper_model(config: VerlRunConfig) -> PaperModel:
 
 def is_stand_in(config: VerlRunConfig) -> bool:
     """Return True if the run trains a stand-in instead of a real language model."""
-    return config.model.path is None and config.train.rendering == "compact"
+    return config.model.path is None and config.train.rendering in ("compact", "compact_image")
 
 
 def gpu_gigabytes(config: VerlRunConfig, gpus: int) -> float:
@@ -161,7 +162,7 @@ def checkpoint_size(folder: Path) -> Size:
     """
     try:
         config = json.loads((folder / "config.json").read_bytes())
-        vocabulary = int(config["vocab_size"])
+        vocabulary = int(config.get("vocab_size") or config["text_config"]["vocab_size"])
         parameters = sum(_parameters(file) for file in sorted(folder.glob("*.safetensors")))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise SpecError(

@@ -39,8 +39,8 @@ from verl.workers.utils.padding import response_to_nested
 from plat.errors import RunError
 from plat_rl.rl.filter.selection import StepPlan
 from plat_rl.rl.gradient_probe import terms_of
-from plat_rl.verl.rollouts.play import Play, Played, Tokens, play
-from plat_rl.verl.rollouts.verl_cross_score import log_likelihoods
+from plat_rl.verl.rollouts.play import Play, Played, play
+from plat_rl.verl.rollouts.verl_cross_score import Pairs, log_likelihoods
 from plat_rl.verl.settings.verl_config import VerlRunConfig
 from plat_rl.verl.update.batches import (
     ACTOR_METRICS,
@@ -52,6 +52,7 @@ from plat_rl.verl.update.batches import (
     targets,
 )
 from plat_rl.verl.update.loss import SCALE, TERM, ActorWorker, CriticWorker, scaled_policy_loss, scaled_value_loss
+from plat_rl.verl.vision.processor import VisionProcessor
 
 POLL = 0.1  # seconds between two polls of the replay buffer
 
@@ -116,9 +117,10 @@ class Trainer(PPOTrainerSync):  # type: ignore[misc]
         yield
         self.checkpoint_manager.update_weights(self.global_steps)
 
-    def log_likelihoods(self, pairs: list[tuple[Tokens, Tokens]]) -> np.ndarray:
+    def log_likelihoods(self, pairs: Pairs) -> np.ndarray:
         """Return the log-likelihood of each (prompt, reasoning), by the actor at the rollouts' temperature."""
-        return log_likelihoods(self.actor_rollout_wg, pairs, self.plat.train.temperature, self.processes)
+        vision = self.processor if isinstance(self.processor, VisionProcessor) else None
+        return log_likelihoods(self.actor_rollout_wg, pairs, self.plat.train.temperature, self.processes, vision)
 
     @property
     def processes(self) -> int:

@@ -16,6 +16,8 @@ def test_a_gpu_keeps_nccl_and_pinned_memory(monkeypatch: pytest.MonkeyPatch, on_
     from verl.utils import distributed, fsdp_utils, model, torch_functional
 
     asked = []
+    seeing: list[bool] = []
+    monkeypatch.setattr(repairs, "repair_vision", lambda: seeing.append(True))  # see test_vision_repairs
     places: tuple[tuple[object, str], ...] = (
         (fsdp_utils, "CPUOffloadPolicy"), (model, "load_valuehead_model"), (torch_functional, "logprobs_from_logits_v2")
     )  # fmt: skip
@@ -30,6 +32,7 @@ def test_a_gpu_keeps_nccl_and_pinned_memory(monkeypatch: pytest.MonkeyPatch, on_
     assert fsdp_utils.CPUOffloadPolicy(pin_memory=True).pin_memory is not on_cpu
     assert model.load_valuehead_model is repairs.load_critic
     assert torch_functional.logprobs_from_logits_v2 is repairs.label_log_probs
+    assert seeing == [True]
 
 
 def test_label_log_probs_in_chunks_are_those_of_log_softmax(monkeypatch: object) -> None:

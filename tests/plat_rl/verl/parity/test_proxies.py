@@ -40,6 +40,7 @@ def played(batch: Batch) -> Played:
     return Played(
         keys=[], tags=[], trajectory_of_sequence=np.arange(batch.trajectories), cut=np.zeros(batch.trajectories, bool),
         prompts=[batch.prompts[number] for number in batch.prompt_of_row], reasonings=reasonings,
+        pictures=[()] * len(reasonings),
         log_probs=(batch.log_probs.astype(np.float64) * inside).sum(1),
         **{name: getattr(batch, name) for name in shared},
     )  # fmt: skip
@@ -70,7 +71,7 @@ def embedded_probe(config: VerlRunConfig, batch: Batch, weights: Any, tokenizer:
 def first_rows(batch: Played) -> Played:
     """The probe's part of a batch."""
     values = {name: getattr(batch, name) for name in Played.__dataclass_fields__}
-    rows = ("prompts", "reasonings", "reasoning_length", "reasoning_level")
+    rows = ("prompts", "pictures", "reasonings", "reasoning_length", "reasoning_level")
     return Played(**{name: value[:PROBED] if name in rows else value for name, value in values.items()})
 
 

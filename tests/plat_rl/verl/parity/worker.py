@@ -4,7 +4,8 @@ For each line of standard input, the name of a folder, it reads FOLDER/cases.pt,
 `answered FOLDER`. The cases are a list of dicts:
 
     role, config, model     actor | critic | norms | score; JSON of a VerlRunConfig; a checkpoint's folder
-    rows                    name -> list of tensors, a row each; of `score`: pairs, a list of (prompt, reasoning)
+    rows                    name -> list of tensors, or of dicts for `multi_modal_inputs`, one for each row; of `score`:
+                            pairs, a list of (prompt, reasoning)
     head                    of the critic: weight and bias
     scale, sequences        of the loss; the trajectories of the mini-batch
     tokens, temperature     of a micro-batch, at most; of the sampling
@@ -64,9 +65,10 @@ def answer(case: dict[str, Any]) -> dict[str, Any]:
     worker = worker_of(case)
     if case["role"] == "score":
         from plat_rl.verl.rollouts.verl_cross_score import log_likelihoods
+        from plat_rl.verl.vision.processor import load_processor
 
-        workers = SimpleNamespace(compute_log_prob=worker.infer_batch)
-        return {"scores": log_likelihoods(workers, case["pairs"], case["temperature"], processes=1)}
+        workers, vision = SimpleNamespace(compute_log_prob=worker.infer_batch), load_processor(case["model"])
+        return {"scores": log_likelihoods(workers, case["pairs"], case["temperature"], 1, vision)}
     if case["role"] == "norms":
         return norms(worker, case)
     return update(worker, case)
@@ -131,7 +133,10 @@ def batch_of(case: dict[str, Any], rows: dict[str, list[Any]], trajectories: int
 
     from plat_rl.verl.update.loss import SCALE, TERM
 
-    nested = {name: torch.nested.as_nested_tensor(values, layout=torch.jagged) for name, values in rows.items()}
+    nested: dict[str, Any] = {
+        name: torch.nested.as_nested_tensor(values, layout=torch.jagged) if torch.is_tensor(values[0]) else values
+        for name, values in rows.items()
+    }
     information = {
         "calculate_entropy": True, "distillation_use_topk": False, "distillation_only": False,
         "global_batch_size": trajectories, "mini_batch_size": len(rows["input_ids"]), "epochs": 1,
