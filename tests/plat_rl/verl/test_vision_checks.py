@@ -11,7 +11,7 @@ import pytest
 from tiny_vision import make_checkpoint, picture
 
 from plat.errors import SpecError
-from plat.spec.expansion.experiment import build_run
+from plat.spec.expansion.experiment import build_run, load_experiments
 from plat_rl.verl.settings.models import checkpoint_size, model_size, workers
 from plat_rl.verl.settings.verl_config import VerlRunConfig
 from plat_rl.verl.spec import VerlTrainer
@@ -121,3 +121,42 @@ def test_the_papers_boards_fit_the_limits_and_verl_takes_the_settings() -> None:
 def test_the_vocabulary_of_a_model_that_sees_is_that_of_its_text_part(original: Path, make_config: Make) -> None:
     assert checkpoint_size(original).vocabulary == 190
     assert workers(make_config("task=sokoban", f"model.path={original}", "train.rendering=compact_image")) == 1
+
+
+VISUAL_ROWS = Path(__file__).parents[3] / "experiments"
+
+
+@pytest.mark.parametrize("name", ["table4_vision", "table4_vision_vagen"])
+def test_the_visual_rows_train_the_papers_model_at_its_scale(name: str) -> None:
+    """One file for both scales: with stand-ins the rendering is compact, with the paper's model it is chat."""
+    shown: dict[tuple[str, bool], set[tuple[str, str]]] = {}
+    for scale in ("laptop", "paper"):
+        (experiment,) = load_experiments([VISUAL_ROWS / f"{name}.yaml"], [f"scale={scale}"])
+        for run in experiment.runs:
+            seen = "visual" in run.axes["variant"]
+            shown.setdefault((scale, seen), set()).add((run.trainer, run.config["train"]["rendering"]))
+            if scale == "paper":
+                assert run.fingerprint["base"] == {"hub": "Qwen/Qwen2.5-VL-3B-Instruct"}
+                assert run.config["task"]["response_tokens"] == 400
+    assert shown == {
+        ("laptop", False): {("embedded", "compact")},
+        ("laptop", True): {("embedded", "compact_image")},
+        ("paper", False): {("verl", "chat")},
+        ("paper", True): {("verl", "chat_image")},
+    }
+
+
+def test_pictures_and_a_rendering_with_pictures_are_one_run() -> None:
+    base = ["model=qwen2.5-vl-3b", "task=sokoban"]
+    for trainer in ("embedded", "verl"):
+        named = build_run([*base, f"trainer={trainer}", "scale=smoke", "train.rendering=compact_image"])
+        asked = build_run([*base, f"trainer={trainer}", "scale=smoke", "train.pictures=true"])
+        both = build_run(
+            [*base, f"trainer={trainer}", "scale=smoke", "train.rendering=compact_image", "train.pictures=true"]
+        )
+        assert named.id == asked.id == both.id and not asked.config["train"]["pictures"]
+
+
+def test_a_smoke_run_that_sees_starts_from_the_shipped_base() -> None:
+    run = build_run(["trainer=verl", "scale=smoke", "model=qwen2.5-vl-3b", "task=sokoban", "train.pictures=true"])
+    assert "sha256" in run.fingerprint["base"]
