@@ -98,6 +98,7 @@ class TrainConfig:
     # how observations are written: few tokens, for stand-ins | natural language, for real LLMs | with a picture of the
     # board: few tokens | natural language
     rendering: str = choice("compact", "chat", "compact_image", "chat_image")
+    pictures: bool = False  # show the board as a picture whatever the scale's rendering: adds `_image` to it
     checkpoint_every: int = number(10, minimum=1)  # from one checkpoint to the next [iterations]
     # prompts that the base model plays before training, only to measure its rewards; 0: none [prompts]
     precheck: int = number(0, minimum=0)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeVar
 
 from plat.errors import SpecError
 from plat.units import counted
@@ -11,6 +12,8 @@ from plat_rl.embedded.base_model.base_record import check_task_of_base
 from plat_rl.rl.config import PROBE_BLOCK, GradientConfig
 from plat_rl.rl.filter.rule import OPTIONS, check_options, read_keys
 from plat_rl.run_config import RunConfig
+
+AnyConfig = TypeVar("AnyConfig", bound=RunConfig)
 
 # Declare which config keys have an effect only under a condition; warnings and run ids use this table.
 #
@@ -89,6 +92,15 @@ def check_stand_in(config: RunConfig) -> None:
             where="model.shape.kv_heads",
             fix="use a divisor of heads",
         )
+
+
+def with_pictures(config: AnyConfig) -> AnyConfig:
+    """Return the config with `train.pictures` as a part of `train.rendering`, so that one run has one config."""
+    rendering = config.train.rendering
+    if not config.train.pictures:
+        return config
+    named = rendering if rendering.endswith("_image") else f"{rendering}_image"
+    return replace(config, train=replace(config.train, pictures=False, rendering=named))
 
 
 def check_rendering(config: RunConfig) -> None:

@@ -14,7 +14,7 @@ from plat_rl.embedded.base_model.base_record import base_identity, base_key, shi
 from plat_rl.environments import environment_errors, environment_of, needs_of_task
 from plat_rl.metric_names import METRICS
 from plat_rl.run_config import RunConfig
-from plat_rl.validation import check_iteration, check_rendering, check_stand_in, idle_keys
+from plat_rl.validation import check_iteration, check_rendering, check_stand_in, idle_keys, with_pictures
 
 
 def task_identity(config: RunConfig) -> dict[str, Any]:
@@ -41,6 +41,7 @@ LEGACY = {
     "mi.turns": 0,
     "model.vision_width": 0,
     "task.reward_noise": 0.0,
+    "train.pictures": False,
     "train.precheck": 0,
     "train.prompt_metrics": False,
 }
@@ -102,6 +103,7 @@ class EmbeddedTrainer(PolicyTrainer):
 
     def validate(self, config: RunConfig) -> RunConfig:
         """Return the config. Raises SpecError, with the key to change, for combinations that cannot run."""
+        config = with_pictures(config)
         environment_of(config)
         check_stand_in(config)
         check_rendering(config)

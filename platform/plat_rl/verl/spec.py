@@ -21,7 +21,7 @@ from plat_rl.embedded.spec import LEGACY, PolicyTrainer, task_identity
 from plat_rl.environments import as_need, environment_of, needs_of_task
 from plat_rl.metric_names import VERL_METRICS
 from plat_rl.run_config import BaseConfig, ShapeConfig
-from plat_rl.validation import check_iteration, check_rendering, check_stand_in
+from plat_rl.validation import check_iteration, check_rendering, check_stand_in, with_pictures
 from plat_rl.verl.settings.models import (
     CPUS_BESIDE,
     CPUS_OF_A_WORKER,
@@ -41,21 +41,24 @@ BYTES_OF_A_WEIGHT = 2  # bfloat16, on the hub
 UNABLE_STEPS = 20  # of the base of conf/scale/smoke.yaml
 # The base of conf/model/qwen2.5-0.5b.yaml.
 SMALLEST, ABLE = ShapeConfig(layers=1, width=32, heads=2, kv_heads=2, ffn=64), BaseConfig(steps=1500)
+# That of conf/model/qwen2.5-vl-3b.yaml.
+SEEING_SHAPE = ShapeConfig(layers=2, width=64, heads=4, kv_heads=4, ffn=128, rope_theta=10.0)
+SEEING = BaseConfig(version="vl1", steps=3000, batch=128, lr=3e-3, wrong=0.0)
 
 # Keys that only the embedded trainer honours; their value in LEGACY switches them off.
 EMBEDDED_ONLY = ("task.reward_noise", "train.precheck", "eval.trajectories", "eval.reasoning_swap", "gradient.halves")
 
 
 def _with_a_base_that_can_act(config: VerlRunConfig) -> VerlRunConfig:
-    """Replace the base model of `scale=smoke` by the smallest one that the package ships.
+    """Replace the base model of `scale=smoke` by the smallest one that the package ships, of those that see if it does.
 
     A base of 20 steps never answers in a valid format: all returns are equal, a filter keeps nothing, and a smoke test
     would make no update.
     """
-    can_be_replaced = is_stand_in(config) and not config.model.vision_width  # of those that see, none is shipped
-    if not can_be_replaced or config.scale != "smoke" or config.model.base.steps != UNABLE_STEPS:
+    if not is_stand_in(config) or config.scale != "smoke" or config.model.base.steps != UNABLE_STEPS:
         return config
-    return replace(config, model=replace(config.model, shape=SMALLEST, base=ABLE))
+    shape, base = (SEEING_SHAPE, SEEING) if config.model.vision_width else (SMALLEST, ABLE)
+    return replace(config, model=replace(config.model, shape=shape, base=base))
 
 
 def _check_keys(config: VerlRunConfig) -> None:
@@ -120,6 +123,7 @@ class VerlTrainer(PolicyTrainer):
         `model.shape` and `model.base`: those of the smallest base model that travels with plat.
         """
         require_extra("verl", "the trainer verl", "trainer")
+        config = with_pictures(config)
         environment_of(config)
         if is_stand_in(config):
             check_stand_in(config)

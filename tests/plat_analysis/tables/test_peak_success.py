@@ -220,6 +220,15 @@ def test_a_remark_on_a_column_stands_under_tables_with_that_column(make_experime
         assert sum(note.text == "blind to holes" for note in table.notes) == expected
 
 
+def test_a_remark_on_a_row_stands_under_tables_with_that_row(make_experiment, make_frames):
+    remark = {"topic": "Runs", "text": "no such run is public", "row": "GRPO", "artifacts": ["table4"]}
+    for rows, expected in ((["PPO", "GRPO"], 1), (["PPO"], 0)):
+        experiment = make_experiment(rows, ["sokoban"])
+        experiment = replace(experiment, paper_data=experiment.paper_data | {"discrepancies": [remark]})
+        table = peak_success.build(make_frames(experiment), experiment)[0]
+        assert sum(note.text == "no such run is public" for note in table.notes) == expected
+
+
 def test_a_file_without_a_paper_is_compared_with_none(make_experiment, make_frames):
     experiment = replace(make_experiment(rows=["PPO"], tasks=["sokoban"]), paper=None, paper_data={})
     table = peak_success.build(make_frames(experiment, steps=20), experiment)[0]
