@@ -41,23 +41,24 @@ BYTES_OF_A_WEIGHT = 2  # bfloat16, on the hub
 UNABLE_STEPS = 20  # of the base of conf/scale/smoke.yaml
 # The base of conf/model/qwen2.5-0.5b.yaml.
 SMALLEST, ABLE = ShapeConfig(layers=1, width=32, heads=2, kv_heads=2, ffn=64), BaseConfig(steps=1500)
-# That of conf/model/qwen2.5-vl-3b.yaml.
-SEEING_SHAPE = ShapeConfig(layers=2, width=64, heads=4, kv_heads=4, ffn=128, rope_theta=10.0)
-SEEING = BaseConfig(version="vl1", steps=3000, batch=128, lr=3e-3, wrong=0.0)
+
+# The base of conf/model/qwen2.5-vl-3b.yaml.
+SEEING = ShapeConfig(layers=2, width=64, heads=4, kv_heads=4, ffn=128, rope_theta=10.0)
+ABLE_TO_SEE = BaseConfig(version="vl1", steps=3000, batch=128, lr=3e-3, wrong=0.0)
 
 # Keys that only the embedded trainer honours; their value in LEGACY switches them off.
 EMBEDDED_ONLY = ("task.reward_noise", "train.precheck", "eval.trajectories", "eval.reasoning_swap", "gradient.halves")
 
 
 def _with_a_base_that_can_act(config: VerlRunConfig) -> VerlRunConfig:
-    """Replace the base model of `scale=smoke` by the smallest one that the package ships, of those that see if it does.
+    """Replace the base model of `scale=smoke` by the smallest one that the package ships.
 
     A base of 20 steps never answers in a valid format: all returns are equal, a filter keeps nothing, and a smoke test
     would make no update.
     """
     if not is_stand_in(config) or config.scale != "smoke" or config.model.base.steps != UNABLE_STEPS:
         return config
-    shape, base = (SEEING_SHAPE, SEEING) if config.model.vision_width else (SMALLEST, ABLE)
+    shape, base = (SEEING, ABLE_TO_SEE) if config.model.vision_width else (SMALLEST, ABLE)
     return replace(config, model=replace(config.model, shape=shape, base=base))
 
 
