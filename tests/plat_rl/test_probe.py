@@ -102,6 +102,7 @@ def test_metrics_and_table_say_the_same():
         "probe/retrieval_chance": 1 / 8,
         "probe/valid_reasonings": 6.0,
         "probe/fluent": 5 / 16,
+        "probe/facts_true": 1.0,
         "probe/h_z_given_x": 2.0,
         "probe/level/template": 2 / 16,
         "probe/level/one_fact": 0.0,

@@ -19,8 +19,8 @@ from plat_rl.verl.vision import fitting
 from plat_rl.verl.vision.processor import load_processor
 
 Make = Callable[..., VerlRunConfig]
-PAPER = ("trainer=verl", "scale=paper", "task=sokoban", "algorithm=grpo", "train.rendering=chat_image")
-VL = "model.paper_name=Qwen2.5-VL-3B"
+PAPER = ("trainer=verl", "scale=paper", "task=sokoban", "algorithm=grpo", "train.pictures=true")
+VL = "model=qwen2.5-vl-3b"
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +104,13 @@ def test_the_papers_scale_composes_with_verls_classes() -> None:
     assert run.fingerprint["base"] == {"hub": "Qwen/Qwen2.5-VL-3B-Instruct"} and run.resources["gpus"] == 2
     with pytest.raises(SpecError, match=r"Qwen2.5-3B sees no pictures"):
         build_run(list(PAPER))
+
+
+def test_a_smoke_run_with_pictures_starts_from_a_shipped_base(make_config: Make) -> None:
+    config = make_config("task=sokoban", "model=qwen2.5-vl-3b", "train.pictures=true")
+    assert config.train.rendering == "compact_image" and not config.train.pictures
+    assert VerlTrainer().preparation(config) is None, "it travels with the package"
+    fitting.check_vision(config)
 
 
 def test_the_papers_boards_fit_the_limits_and_verl_takes_the_settings() -> None:

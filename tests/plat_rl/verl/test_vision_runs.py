@@ -9,8 +9,8 @@ from verl_processes import events, history, run
 
 pytestmark = pytest.mark.verl
 
-# The base of a smoke run cannot act: the cost of tokens makes returns differ, so that there is something to learn.
-SEEING = ("model=qwen2.5-vl-3b", "train.rendering=compact_image", "task.token_cost=0.01")
+# The cost of tokens makes returns differ, so that there is something to learn in every iteration.
+SEEING = ("model=qwen2.5-vl-3b", "train.pictures=true", "task.token_cost=0.01")
 VARIANTS = {
     "turns, each a sequence, ppo on two workers": (
         "algorithm=ppo", "train.context=current", "filter=top_p", "verl.workers=2", "algorithm.kl_coef=0.01",
@@ -26,6 +26,7 @@ def test_a_model_that_sees_is_trained_from_its_beginning_to_its_end(tmp_path: Pa
     metrics = history(tmp_path)
     updated = [step for step in (1, 2, 3) if metrics[step, "filter/updates"]]
     assert updated, "an update on pictures is what this run is for"
+    assert metrics[0, "val/format_valid"] > 0.5, "the base that travels with plat has learnt to act on pictures"
     gaps = {step: value for (step, metric), value in metrics.items() if metric == "mi/score_gap"}
     assert gaps, "no iteration had two reasonings to compare"
     # Rollout engine and training workers read the same pictures at the same positions.
