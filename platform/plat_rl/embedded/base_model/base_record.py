@@ -179,7 +179,7 @@ SHIPPED_KEYS = tuple(
     v2-c5662b0cf8b98758 v2-cf4583f582333e90 v2-e1e8a3504760cdcb v3-1cbee58cf2900e13 v3-1fb9d2f1da1b8f75
     v3-45ca749e167376f0 v3-58b1e5c95191319c v3-59aeb9e5c8211eba v3-6fff19d55796b3e2 v3-8ae6a7fca0eefa5e
     v3-9e4f72cece46fcde v3-b38884b10b776e10 v3-d1a1e672f10edfb3 v3-fe7110a7e8b01596 v3-ff0bf3c3fe857eed
-    vl1-79037b3e9b8df7b6
+    vl1-6518d2065c6b2e75 vl1-79037b3e9b8df7b6
     """.split()
 )
 REINSTALL = "install plat again (`pip install --force-reinstall --no-deps`), or `git checkout` that file"
