@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
+from plat.errors import RunError
 from plat_envs.api import Observation
 from plat_rl.embedded.batch import pad_prompts
 from plat_rl.embedded.generate import generate
@@ -241,3 +242,15 @@ def test_a_prompt_is_read_as_words_and_pictures():
     assert WORDS.decode(ids) == "<image> <image> 3 <think>"
     assert WORDS.prompt(SEEN[2]) == WordTokenizer().prompt(SEEN[2])  # text has the ids of a text model
     assert WORDS.prompt(SEEN[0]) != WORDS.prompt(SEEN[3])  # equal texts, other boards
+
+
+@pytest.mark.parametrize("images", [(), (picture(1, 1), picture(1, 1))], ids=["too few", "too many"])
+def test_places_without_pictures_and_pictures_without_places_are_refused(images):
+    """In a rollout, whose loop is `map`, a StopIteration would leave out the episodes from here on."""
+    with pytest.raises(RunError, match=f"1 places <image> for {len(images)} pictures"):
+        list(map(WORDS.prompt, [Observation("sokoban <image> <think>", images)]))
+
+
+def test_a_picture_of_floats_is_refused():
+    with pytest.raises(ValueError, match="float64, not uint8"):
+        visual_tokens(picture(1, 1) / 255)
