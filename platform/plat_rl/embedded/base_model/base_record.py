@@ -221,6 +221,12 @@ class BaseRecord:
         """Bytes on disk."""
         return sum((self.folder / name).stat().st_size for name in [*self.files, RECORD])
 
+    @property
+    def corpora(self) -> list[dict[str, Any]]:
+        """The demonstrations that it was trained on, if they are not those of its tasks as text; else []."""
+        found: list[dict[str, Any]] = self.recipe.get("corpora", [])
+        return found
+
     def to_json(self) -> dict[str, Any]:
         """Return the record as it is written, without its folder."""
         content = {"format": FORMAT, **{name: value for name, value in asdict(self).items() if name != "folder"}}
