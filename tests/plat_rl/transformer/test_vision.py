@@ -254,9 +254,8 @@ def test_a_prompt_is_read_as_words_and_pictures():
 
 @pytest.mark.parametrize("images", [(), (picture(1, 1), picture(1, 1))], ids=["too few", "too many"])
 def test_places_without_pictures_and_pictures_without_places_are_refused(images):
-    """In a rollout, whose loop is `map`, a StopIteration would leave out the episodes from here on."""
     with pytest.raises(RunError, match=f"1 places <image> for {len(images)} pictures"):
-        list(map(WORDS.prompt, [Observation("sokoban <image> <think>", images)]))
+        WORDS.prompt(Observation("sokoban <image> <think>", images))
 
 
 def test_a_picture_of_floats_is_refused():

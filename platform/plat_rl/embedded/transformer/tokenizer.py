@@ -64,7 +64,7 @@ class WordTokenizer:
 
         words, images = observation.text.split(" "), iter(observation.images)
         if words.count(IMAGE) != len(observation.images):
-            # a StopIteration of `next` would end the loop over all episodes without a word
+            # a policy would see less than the environment shows, in silence
             raise RunError(
                 f"an observation has {words.count(IMAGE)} places {IMAGE} for {len(observation.images)} pictures",
                 where="task",
