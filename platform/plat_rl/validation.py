@@ -104,14 +104,14 @@ def _check_base_of_pictures(config: RunConfig) -> None:
         raise SpecError(
             f"base models of version {version} learn from pictures, and {model.name} is a text model",
             where="model.base.version",
-            fix="model=qwen2.5-vl-3b, or model.base.version=v2",
+            fix="model=qwen2.5-vl-3b with its model.vision_width, or model.base.version=v2",
         )
     if config.train.rendering in PICTURE_RENDERINGS and model.vision_width and not sees_pictures(version):
         raise SpecError(
             f"base models of version {version} have seen no picture, and the rendering {config.train.rendering} has "
             "pictures",
             where="model.base.version",
-            fix="model=qwen2.5-vl-3b",
+            fix="model=qwen2.5-vl-3b with its model.base.version",
         )
 
 
