@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 from plat.errors import SpecError
 from plat.units import counted
-from plat_rl.embedded.base_model.base_record import check_task_of_base
+from plat_envs.api import PICTURE_RENDERINGS
+from plat_rl.embedded.base_model.base_record import check_task_of_base, sees_pictures
 from plat_rl.rl.config import PROBE_BLOCK, GradientConfig
 from plat_rl.rl.filter.rule import OPTIONS, check_options, read_keys
 from plat_rl.run_config import RunConfig
@@ -80,6 +81,7 @@ def check_stand_in(config: RunConfig) -> None:
     shape = config.model.shape
     if config.model.path is None:
         check_task_of_base(config.task.name, config.model.base.version)
+        _check_base_of_pictures(config)
     if shape.width % shape.heads or (shape.width // shape.heads) % 2:
         raise SpecError(
             f"width {shape.width} cannot be split into {shape.heads} heads of even size",
@@ -91,6 +93,25 @@ def check_stand_in(config: RunConfig) -> None:
             f"{shape.heads} heads cannot share {shape.kv_heads} key-value heads",
             where="model.shape.kv_heads",
             fix="use a divisor of heads",
+        )
+
+
+def _check_base_of_pictures(config: RunConfig) -> None:
+    """Raise SpecError if a text model would learn from pictures, or a base has seen none and the run shows some."""
+    model = config.model
+    version = model.base.version
+    if sees_pictures(version) and not model.vision_width:
+        raise SpecError(
+            f"base models of version {version} learn from pictures, and {model.name} is a text model",
+            where="model.base.version",
+            fix="model=qwen2.5-vl-3b with its model.vision_width, or model.base.version=v2",
+        )
+    if config.train.rendering in PICTURE_RENDERINGS and model.vision_width and not sees_pictures(version):
+        raise SpecError(
+            f"base models of version {version} have seen no picture, and the rendering {config.train.rendering} has "
+            "pictures",
+            where="model.base.version",
+            fix="model=qwen2.5-vl-3b with its model.base.version",
         )
 
 

@@ -173,6 +173,13 @@ def test_scores_of_pictures_need_no_policy():
         ((*SEES, "task=sokoban", "train.rendering=chat_image"), "knows only the compact renderings, not chat_image"),
         ((*SEES, "task=sokoban", "model.path=/tmp"), "shows no pictures to a checkpoint"),
         ((*SEES, "task=sokoban", "task.env.sprites=mine"), "sprites"),
+        (("task=sokoban", "model.base.version=vl1"), "version vl1 learn from pictures, and qwen2.5-3b is a text model"),
+        ((*SEES, "task=sokoban", "model.vision_width=0"), "qwen2.5-vl-3b is a text model"),
+        ((*SEES, "task=sokoban", "model.base.version=v2"), "version v2 have seen no picture"),
+        (
+            ("task=sokoban", "train.pictures=true", "model.vision_width=16"),
+            "version v2 have seen no picture, and the rendering compact_image",
+        ),
     ],
 )
 def test_what_cannot_be_shown_is_one_message_before_training(compose, options, says):

@@ -11,6 +11,8 @@ import pytest
 
 from plat.errors import PlatError
 from plat_envs.api import PICTURE_RENDERINGS, EnvironmentSpec, Observation, find_environment
+from plat_rl.embedded.transformer import vision
+from plat_rl.loop import check_task
 from plat_rl.loop.check_task import play
 
 
@@ -197,6 +199,14 @@ BROKEN_PICTURES = {
         f"picture 2 of {OF_RESET} has the shape (8, 8, 4)",
     ),
     "empty": (seen("count <image> <think>", BOARD[:0]), f"picture 1 of {OF_RESET} has the shape (0, 8, 3)"),
+    "half a patch": (
+        seen("count <image> <think>", np.zeros((8, 12, 3), dtype=np.uint8)),
+        f"picture 1 of {OF_RESET} has the shape (8, 12, 3)",
+    ),
+    "too wide": (
+        seen("count <image> <think>", np.zeros((8, 8 * 65, 3), dtype=np.uint8)),
+        f"picture 1 of {OF_RESET} has the shape (8, 520, 3)",
+    ),
     "word": (seen("unheard <image> <think>", BOARD), f"word 1 of {OF_RESET}, 'unheard', is not in the vocabulary"),
     "glued": (seen("count<image> <think>", BOARD), f"word 1 of {OF_RESET}, 'count<image>', is not in the vocabulary"),
     "open end": (seen("count <image>", BOARD), f"{OF_RESET} does not end with <think>"),
@@ -212,6 +222,15 @@ def test_what_is_wrong_with_pictures_is_named(case: str) -> None:
         play(spec_of(kind), Config(), "compact_image", only_known_words=True)
     assert said in str(caught.value) and caught.value.fix
     assert "test_rehearsal.py" in str(caught.value.where)
+
+
+def test_a_real_model_is_shown_pictures_of_any_size() -> None:
+    shown = seen("count <image> <think>", np.zeros((8, 12, 3), dtype=np.uint8))
+    play(spec_of(shown), Config(), "chat_image", only_known_words=False)
+
+
+def test_the_sizes_of_a_rehearsal_are_those_of_stand_ins() -> None:
+    assert (check_task.PATCH, check_task.MOST) == (vision.PATCH, vision.MOST)
 
 
 def test_pictures_are_for_renderings_that_have_them() -> None:

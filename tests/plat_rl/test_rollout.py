@@ -240,3 +240,13 @@ def test_each_token_has_its_cost(compose, play):
     free, costly = (play(compose("task=sokoban"), groups=3, size=4, token_cost=cost) for cost in (0.0, 0.01))
     assert np.array_equal(free.responses, costly.responses)
     assert np.allclose(costly.rewards, free.rewards - 0.01 * free.response_length, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("bad", ["reset", "step"])
+def test_an_environment_that_runs_out_of_something_ends_the_run(policy, compose, monkeypatch, bad):
+    """A StopIteration is an error, not the end of the episodes: a mean over the others would be a wrong number."""
+    environments = make_environments(compose("task=frozenlake"), "train", 3)
+    monkeypatch.setattr(environments[2], bad, lambda *given: next(iter(())))
+    episodes = Episodes(environments, [0, 1, 2], [0] * 3, np.arange(3))
+    with pytest.raises(StopIteration):
+        rollout(policy.weights, policy.tokenizer, episodes, Sampling(2, 4, 1.0), ("training", 0))

@@ -131,7 +131,8 @@ class _Trajectory(Turns):
 def _each(episodes: Episodes, function: Callable[..., Any], *columns: Sequence[Any]) -> list[Any]:
     """Return the values of a function for each episode, in order; in threads where the environments allow it."""
     if not episodes.concurrent:
-        return list(map(function, *columns))
+        # not `map`, which would take a StopIteration of an environment for the end of the episodes
+        return [function(*values) for values in zip(*columns, strict=True)]
     with ThreadPoolExecutor(THREADS) as threads:
         return list(threads.map(function, *columns))
 

@@ -10,6 +10,7 @@ from time import process_time
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from plat.errors import PlatError, PluginError, SpecError
 from plat.user_code import definition_of, user_code
@@ -40,6 +41,7 @@ TEXTS = ("instructions", "problem")  # likewise, after `reset`
 SEEDS = 3  # episodes of each split
 TURNS = 5  # of an episode at most
 SPLITS = ("train", "validation")
+PATCH, MOST = 8, 64  # of `plat_rl.embedded.transformer.vision`, which imports torch
 CONTRACT = "see `Environment` in plat_envs/api.py and docs/adding-an-environment.md"
 
 
@@ -157,6 +159,9 @@ class _Episode:
         for number, picture in enumerate(given.images, start=1):
             if fault := fault_of_picture(picture):
                 raise self._wrong(f"picture {number} of {what} {fault}", "give an array (height, width, 3) of uint8")
+            if self.known and not _is_of_patches(picture):
+                fix = f"for stand-ins, sides of {PATCH}, {2 * PATCH}, ... {MOST * PATCH} pixels"
+                raise self._wrong(f"picture {number} of {what} has the shape {picture.shape}", fix)
         places, count = given.text.count(IMAGE), len(given.images)
         if places != count:
             fix = f"write {IMAGE} once for each picture"
@@ -223,6 +228,11 @@ def fault_of_picture(picture: Any) -> str | None:
     if picture.ndim != 3 or picture.shape[2] != 3 or picture.size == 0:
         return f"has the shape {picture.shape}"
     return None
+
+
+def _is_of_patches(picture: NDArray[np.uint8]) -> bool:
+    """Return True if a stand-in can see a picture: it is made of whole patches, and of no more than fit."""
+    return all(side % PATCH == 0 and side <= MOST * PATCH for side in picture.shape[:2])
 
 
 def in_short(value: Any) -> str:

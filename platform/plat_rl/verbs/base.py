@@ -31,6 +31,9 @@ JobsOption = Annotated[
 ]
 
 
+SEES = ("model=qwen2.5-vl-3b", "train.pictures=true")  # a run on pictures
+
+
 class Wanted(NamedTuple):
     """A requested base model, and the experiment files that name it."""
 
@@ -145,6 +148,7 @@ def verify(
     Without files or overrides, builds all of them. Exit code 3 unless every rebuilt one is as good in every task.
     """
     from plat.spec.expansion.experiment import build_run, config_object
+    from plat_envs.api import PICTURE_RENDERINGS
     from plat_rl.embedded.base_model.base_record import SHIPPED, records_in, shipped_base
     from plat_rl.embedded.base_model.builds import AS_GOOD, verify_all
     from plat_rl.embedded.spec import EmbeddedTrainer
@@ -162,7 +166,13 @@ def verify(
             raise damaged[0]
     if not records:
         raise SpecError("no base model is shipped with this version", fix="`plat base list` shows those built here")
-    runs = [build_run([f"task={task}", f"eval.heldout={instances}"]) for task in records[0].recipe["tasks"]]
+    on_text = [record.recipe["tasks"] for record in records if not record.corpora][:1]
+    played = dict.fromkeys(("compact", task) for tasks in on_text for task in tasks)
+    played |= dict.fromkeys((corpus["rendering"], corpus["task"]) for record in records for corpus in record.corpora)
+    runs = [
+        build_run([f"task={task}", f"eval.heldout={instances}", *(SEES if rendering in PICTURE_RENDERINGS else ())])
+        for rendering, task in played
+    ]
     configs = [config_object(run, EmbeddedTrainer()) for run in runs]
     tell(f"building {counted(len(records), 'base model')} again; about a minute each")
     results = verify_all(records, configs, margin, jobs or usable_cores(), tell, out)

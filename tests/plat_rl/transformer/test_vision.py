@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
+from plat.errors import CheckpointError, RunError
 from plat_envs.api import Observation
 from plat_rl.embedded.batch import pad_prompts
 from plat_rl.embedded.generate import generate
@@ -78,6 +80,13 @@ def test_a_checkpoint_that_transformers_saved_again_comes_back(theirs, saved, tm
     theirs.save_pretrained(tmp_path)
     shape, flat = hf.load(tmp_path)
     assert shape == SHAPE and torch.equal(flat, saved.flat)
+
+
+@pytest.mark.parametrize("content", [[], None, {"model_type": "qwen2_5_vl", "vision_config": [1]}])
+def test_a_config_that_is_none_is_refused(tmp_path, content):
+    (tmp_path / "config.json").write_text(json.dumps(content))
+    with pytest.raises(CheckpointError, match=r"config\.json is not that of a model"):
+        hf.load(tmp_path)
 
 
 @pytest.mark.parametrize("seen", SEEN, ids=["a board", "two pictures", "text", "another board"])
@@ -241,3 +250,14 @@ def test_a_prompt_is_read_as_words_and_pictures():
     assert WORDS.decode(ids) == "<image> <image> 3 <think>"
     assert WORDS.prompt(SEEN[2]) == WordTokenizer().prompt(SEEN[2])  # text has the ids of a text model
     assert WORDS.prompt(SEEN[0]) != WORDS.prompt(SEEN[3])  # equal texts, other boards
+
+
+@pytest.mark.parametrize("images", [(), (picture(1, 1), picture(1, 1))], ids=["too few", "too many"])
+def test_places_without_pictures_and_pictures_without_places_are_refused(images):
+    with pytest.raises(RunError, match=f"1 places <image> for {len(images)} pictures"):
+        WORDS.prompt(Observation("sokoban <image> <think>", images))
+
+
+def test_a_picture_of_floats_is_refused():
+    with pytest.raises(ValueError, match="float64, not uint8"):
+        visual_tokens(picture(1, 1) / 255)

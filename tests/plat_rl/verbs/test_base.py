@@ -82,6 +82,16 @@ def test_from_a_recipe_to_a_verdict(plat: Any, tmp_path: Path, home: Path) -> No
     assert code == 2 and "is shipped with plat is damaged" in err and str(weights) in err
 
 
+def test_a_base_that_sees_is_verified_on_pictures_and_on_what_it_knows(plat: Any, tmp_path: Path) -> None:
+    seeing = ("scale=smoke", "model=qwen2.5-vl-3b", "model.base.steps=2", "model.base.pool=20")
+    plat("base", "build", *seeing, "--out", tmp_path / "package")
+    plat("base", "build", "scale=smoke", "--out", tmp_path / "package")
+    _, out, _ = plat("base", "verify", "--instances", 4, "--json")
+    tasks = {base["model"]: [task["task"] for task in base["tasks"]] for base in json.loads(out)["bases"]}
+    assert tasks.pop("qwen2.5-vl-3b") == ["sokoban", "frozenlake", "sokoban (pictures)", "frozenlake (pictures)"]
+    assert [*tasks.values()] == [["sokoban", "frozenlake", "metamathqa", "countdown"]]
+
+
 def test_too_few_instances_prove_nothing(plat: Any, tmp_path: Path) -> None:
     plat("base", "build", "scale=smoke", "--out", tmp_path / "package")
     code, out, _ = plat("base", "verify", "--instances", 4, "--margin", 0.01)

@@ -16,7 +16,7 @@ from typing import Any
 
 from plat.errors import CheckpointError, SpecError
 from plat.plain_files import open_regular, read_json_value
-from plat_envs.api import find_environment
+from plat_envs.api import PICTURE_RENDERINGS, find_environment
 from plat_envs.stand_in import VERSION as VOCABULARY
 from plat_rl.run_config import ModelConfig
 
@@ -69,6 +69,11 @@ def tasks_of(version: str) -> tuple[str, ...]:
 def corpora_of(version: str) -> tuple[Corpus, ...]:
     """Return the demonstrations that bases of this version are trained on. Raises SpecError for an unknown version."""
     return CORPORA.get(version) or tuple(map(Corpus, tasks_of(version)))
+
+
+def sees_pictures(version: str) -> bool:
+    """Return True if bases of this version are trained on pictures. Raises SpecError for an unknown version."""
+    return any(corpus.rendering in PICTURE_RENDERINGS for corpus in corpora_of(version))
 
 
 def check_task_of_base(task: str, version: str) -> None:
@@ -215,6 +220,12 @@ class BaseRecord:
     def size(self) -> int:
         """Bytes on disk."""
         return sum((self.folder / name).stat().st_size for name in [*self.files, RECORD])
+
+    @property
+    def corpora(self) -> list[dict[str, Any]]:
+        """The demonstrations that it was trained on, if they are not those of its tasks as text; else []."""
+        found: list[dict[str, Any]] = self.recipe.get("corpora", [])
+        return found
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as it is written, without its folder."""

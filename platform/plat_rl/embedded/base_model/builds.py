@@ -21,6 +21,7 @@ from typing import Any, TypeVar, cast
 
 from plat.errors import RunError
 from plat.processes.process_tree import signal_name, signal_when_parent_ends
+from plat_envs.api import PICTURE_RENDERINGS
 from plat_rl.embedded.base_model.base_record import NUMERICS, BaseRecord
 from plat_rl.run_config import BaseConfig, ModelConfig, RunConfig, ShapeConfig
 
@@ -65,7 +66,7 @@ def verify_all(
 ) -> list[Verification]:
     """Build every base again and compare it with its record.
 
-    configs   one for each task, with any model: how it is played
+    configs   one for each task and rendering, with any model: how it is played, by bases that know it (`has_seen`)
     margin    loss of success (0 to 1) that makes the rebuilt base worse
     tell      receives a line after each build
     keep      folder for the new bases; intact ones there are not built again. None: they are removed afterwards
@@ -164,8 +165,19 @@ def _verify(
 
     torch.set_num_threads(1)
     rebuilt = _build(model, bases)
-    played = [replace(config, model=model) for config in configs]
+    played = [replace(config, model=model) for config in configs if has_seen(shipped, config)]
     return Verification(shipped, rebuilt, compare(shipped.folder, rebuilt.folder, played, margin))
+
+
+def has_seen(record: BaseRecord, config: RunConfig) -> bool:
+    """Return True if a base was trained on the task of a config in its rendering.
+
+    A base without a list of corpora also plays tasks of other versions, as text.
+    """
+    task, rendering = config.task.name, config.train.rendering
+    if not record.corpora:
+        return rendering == "compact"
+    return any((corpus["task"], corpus["rendering"]) == (task, rendering) for corpus in record.corpora)
 
 
 # Compare two base models by their success on the same held-out instances, those of `plat eval`.
@@ -199,7 +211,7 @@ def compare(shipped: Path, rebuilt: Path, configs: Sequence[RunConfig], margin: 
         difference, low, high = paired_difference(first, second)
         results.append(
             TaskComparison(
-                task=config.task.name,
+                task=config.task.name + (" (pictures)" if config.train.rendering in PICTURE_RENDERINGS else ""),
                 instances=len(first),
                 shipped=sum(first) / len(first),
                 rebuilt=sum(second) / len(second),

@@ -167,9 +167,14 @@ def load(folder: Path, dtype: torch.dtype = torch.float32, device: str = "cpu") 
     return shape, from_state_dict(shape, tensors).to(device=device, dtype=dtype)
 
 
-def _shape_in(config: dict[str, Any], where: Path) -> Shape:
+def _shape_in(config: Any, where: Path) -> Shape:
     """Return the shape in a config.json of transformers 4 or 5. Raises CheckpointError for unsupported models."""
-    vision = config.get("vision_config", {}) if config.get("model_type") == QWEN_VL else {}
+    is_mapping = isinstance(config, dict)
+    parts = [config.get(name) or {} for name in ("vision_config", "text_config")] if is_mapping else []
+    if not is_mapping or not all(isinstance(part, dict) for part in parts):
+        what = "the checkpoint cannot be read: its config.json is not that of a model"
+        raise CheckpointError(what, where=str(where), fix="copy it again, or name another one")
+    vision = parts[0] if config.get("model_type") == QWEN_VL else {}
     config = {**config, **config.get("text_config", {}), "model_type": config.get("model_type")} if vision else config
     rotary = config.get("rope_parameters") or config.get("rope_scaling") or {}
     required = ("vocab_size", "num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size")

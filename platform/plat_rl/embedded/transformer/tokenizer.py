@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 from typing import Any, Protocol
 
+from plat.errors import RunError
 from plat.extras import require_extra
 from plat.plain_files import read_json_value
 from plat_envs.api import IMAGE, Observation, Seen
@@ -38,7 +39,8 @@ class WordTokenizer:
 
     vision   pictures are tokens, too: a patch each, between the words VISION_START and VISION_END
 
-    `encode` raises KeyError for other words.
+    `encode` raises KeyError for other words. `prompt` and `following` also raise RunError if an observation has not as
+    many places as pictures.
     """
 
     def __init__(self, vision: bool = False) -> None:
@@ -60,9 +62,17 @@ class WordTokenizer:
             return self.encode(observation)
         from plat_rl.embedded.transformer.vision import visual_tokens
 
-        start, end, images = self.ids[VISION_START], self.ids[VISION_END], iter(observation.images)
+        words, images = observation.text.split(" "), iter(observation.images)
+        if words.count(IMAGE) != len(observation.images):
+            # a policy would see less than the environment shows, in silence
+            raise RunError(
+                f"an observation has {words.count(IMAGE)} places {IMAGE} for {len(observation.images)} pictures",
+                where="task",
+                fix=f"the environment writes {IMAGE} once for each picture, as a word of its own",
+            )
+        start, end = self.ids[VISION_START], self.ids[VISION_END]
         ids = []
-        for word in observation.text.split(" "):
+        for word in words:
             ids += [start, *visual_tokens(next(images)), end] if word == IMAGE else [self.ids[word]]
         return ids
 

@@ -41,8 +41,10 @@ _pixels: dict[int, NDArray[np.floating[Any]]] = {}  # hash -> (INPUTS,) of every
 def visual_tokens(image: NDArray[np.uint8]) -> list[int]:
     """Return the token ids of the patches of an image (height, width, 3), row by row.
 
-    Raises ValueError if its sides are no multiples of 8 pixels, or longer than 64 patches.
+    Raises ValueError if its sides are no multiples of 8 pixels, or longer than 64 patches, or if it is not of uint8.
     """
+    if image.dtype != np.uint8:  # numbers of another type would be other colours
+        raise ValueError(f"a picture has values of type {image.dtype}, not uint8")
     rows, columns = image.shape[0] // PATCH, image.shape[1] // PATCH
     if image.shape != (rows * PATCH, columns * PATCH, 3) or not 0 < rows <= MOST or not 0 < columns <= MOST:
         raise ValueError(f"a picture of shape {image.shape} is not made of at most {MOST} x {MOST} patches of 8 pixels")
