@@ -70,7 +70,22 @@ def idle_keys(config: Mapping[str, Any]) -> dict[str, str]:
     chosen = config["filter"]
     why = "there is no filter" if chosen["rule"] == "none" else f"the filter rule {chosen['rule']} does not use it"
     idle = OPTIONS - read_keys(chosen["rule"], chosen["kept"])
-    return unread(config) | {f"filter.{key}": why for key in idle}
+    return unread(config) | {f"filter.{key}": why for key in idle} | _idle_pictures(config)
+
+
+def _idle_pictures(config: Mapping[str, Any]) -> dict[str, str]:
+    """Return the options of pictures (`plat_envs.games.boards`) that are not read, with the reason."""
+    train, options = config.get("train", {}), config.get("task", {}).get("env", {})
+    rendering = train.get("rendering", "compact")
+    idle = {}
+    if not (rendering.endswith("_image") or train.get("pictures")):
+        idle = dict.fromkeys(("blank", "jitter", "sprites"), f"the rendering {rendering} has no pictures")
+    else:
+        if rendering.startswith("compact"):
+            idle["sprites"] = "in the rendering compact_image a cell has 8 pixels"
+        if options.get("blank"):
+            idle["jitter"] = "the pictures are blank"
+    return {f"task.env.{name}": why for name, why in idle.items() if name in options}
 
 
 def check_stand_in(config: RunConfig) -> None:

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 
 from plat.errors import SpecError
+from plat.spec.expansion.experiment import build_run
 from plat_rl.embedded.base_model.load import build, load_base
 from plat_rl.embedded.rollout import Episodes, Sampling, rollout
 from plat_rl.embedded.scoring import log_likelihoods, measure
@@ -22,6 +23,7 @@ from plat_rl.environments import make_environments
 from plat_rl.loop.proxy_scoring import mutual_information
 from plat_rl.rl.config import MIConfig
 from plat_rl.rl.mutual_information import merge_prompts
+from plat_rl.validation import idle_keys
 
 SEES = ("model=qwen2.5-vl-3b", "train.rendering=compact_image")
 LONG = ("train.iterations=4", "train.checkpoint_every=2", "eval.every=2", "mi.every=1")
@@ -185,3 +187,27 @@ def test_scores_of_pictures_need_no_policy():
 def test_what_cannot_be_shown_is_one_message_before_training(compose, options, says):
     with pytest.raises(SpecError, match=says):
         compose(*options)
+
+
+@pytest.mark.parametrize(
+    ("options", "key", "why"),
+    [
+        (("task.env.blank=true",), "task.env.blank", "the rendering compact has no pictures"),
+        (("task.env.jitter=false",), "task.env.jitter", "the rendering compact has no pictures"),
+        (("train.pictures=true", "task.env.sprites=vagen"), "task.env.sprites", "a cell has 8 pixels"),
+        (("train.pictures=true", "task.env.blank=true", "task.env.jitter=false"), "task.env.jitter", "are blank"),
+    ],
+)
+def test_options_of_pictures_that_nothing_reads_make_no_other_run(options, key, why):
+    run = build_run(["model=qwen2.5-vl-3b", "task=sokoban", *options])
+    without = build_run(["model=qwen2.5-vl-3b", "task=sokoban", *[one for one in options if not one.startswith(key)]])
+    assert run.id == without.id and run.config == without.config
+    option, _, value = next(one for one in options if one.startswith(key)).removeprefix("task.env.").partition("=")
+    given = {**run.config, "task": {**run.config["task"], "env": {**run.config["task"]["env"], option: value}}}
+    assert why in idle_keys(given)[key]
+
+
+def test_options_of_pictures_that_are_shown_make_other_runs():
+    base = ["model=qwen2.5-vl-3b", "task=sokoban", "train.pictures=true"]
+    ids = {build_run([*base, *more]).id for more in ((), ("task.env.blank=true",), ("task.env.jitter=false",))}
+    assert len(ids) == 3
