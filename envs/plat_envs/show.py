@@ -47,6 +47,11 @@ class Pictures:
         if isinstance(observation, str):
             return observation
         first, *rest = observation.text.split(IMAGE)
+        if len(rest) != len(observation.images):
+            raise BadEnvironment(
+                f"an observation has {len(rest)} places {IMAGE} for {len(observation.images)} pictures",
+                fix="write one place for each picture",
+            )
         parts = [first]
         for picture, after in zip(observation.images, rest, strict=True):
             parts += [str(self._write(picture)), after]
@@ -58,7 +63,12 @@ class Pictures:
         if self._count == 0:
             self._make()
         path = self.folder / f"{self._count:02}.png"
-        Image.fromarray(picture).save(path)
+        try:
+            Image.fromarray(picture).save(path)
+        except (TypeError, ValueError, AttributeError) as error:  # what a plug-in calls a picture
+            raise BadEnvironment(
+                f"a picture cannot be written: {error}", fix="an array (height, width, 3) of uint8"
+            ) from error
         self._count += 1
         return path
 
@@ -128,6 +138,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _shown(given: argparse.Namespace) -> str:
     """Return what the arguments ask for. Raises BadEnvironment for a wrong task or option, and for a shared problem."""
     options = dict(read_option(text) for text in given.options)
+    if given.pictures and given.rendering not in PICTURE_RENDERINGS:
+        what = f"the rendering {given.rendering} has no pictures"
+        raise BadEnvironment(what, fix="--rendering compact_image, or leave out --pictures")
     if not given.check:
         return show(given.task, given.seed, given.split, given.rendering, options, given.pictures)
     counts = ", ".join(

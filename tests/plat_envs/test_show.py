@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from plat_envs.api import PICTURE_RENDERINGS, make_environment
+from plat_envs.api import PICTURE_RENDERINGS, Observation, make_environment
 from plat_envs.environment_errors import BadEnvironment
-from plat_envs.show import check_splits, main
+from plat_envs.show import Pictures, check_splits, main
 
 
 @pytest.mark.parametrize(
@@ -129,3 +129,21 @@ def test_importing_environments_imports_nothing_heavy():
         "assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_folder_for_pictures_that_there_are_not_is_refused(capsys, tmp_path):
+    assert main(["sokoban", "--pictures", str(tmp_path / "new")]) == 2
+    assert capsys.readouterr().err.startswith("error: the rendering compact has no pictures")
+
+
+@pytest.mark.parametrize(
+    ("text", "picture", "says"),
+    [
+        ("a <image> b <image>", np.zeros((8, 8, 3), dtype=np.uint8), "2 places <image> for 1 pictures"),
+        ("a <image>", "no picture", "cannot be written"),
+        ("a <image>", np.zeros((8, 8, 3)), "cannot be written"),
+    ],
+)
+def test_a_wrong_observation_of_a_plug_in_is_one_line(tmp_path, text, picture, says):
+    with pytest.raises(BadEnvironment, match=says):
+        Pictures(tmp_path / "new").text_of(Observation(text, (picture,)))
