@@ -42,7 +42,8 @@ def environment_of(config: RunConfig) -> tuple[EnvironmentSpec, Any]:
         what = f"{spec.name} has no {config.train.rendering} rendering"
         text = config.train.rendering.removesuffix("_image")
         real = "a real model: model.path=DIR train.rendering=chat"
-        raise SpecError(what, where="task", fix=f"train.rendering={text}" if text in spec.renderings else real)
+        fix = f"train.rendering={text}" if text in spec.renderings else real
+        raise SpecError(what, where="task", fix=fix + " train.pictures=false" * config.train.pictures)
     return spec, configured
 
 

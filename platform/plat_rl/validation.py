@@ -131,12 +131,13 @@ def _check_base_of_pictures(config: RunConfig) -> None:
 
 
 def with_pictures(config: AnyConfig) -> AnyConfig:
-    """Return the config with `train.pictures` as a part of `train.rendering`, so that one run has one config."""
-    rendering = config.train.rendering
-    if not config.train.pictures:
+    """Return the config with `train.pictures` and `train.rendering` saying the same, so that one run has one config."""
+    rendering, asked = config.train.rendering, config.train.pictures
+    named = f"{rendering}_image" if asked and not rendering.endswith("_image") else rendering
+    has = named.endswith("_image")
+    if (named, has) == (rendering, asked):
         return config
-    named = rendering if rendering.endswith("_image") else f"{rendering}_image"
-    return replace(config, train=replace(config.train, pictures=False, rendering=named))
+    return replace(config, train=replace(config.train, pictures=has, rendering=named))
 
 
 def check_rendering(config: RunConfig) -> None:
@@ -163,7 +164,7 @@ def check_rendering(config: RunConfig) -> None:
         raise SpecError(
             f"{model.name} is a text model, and the rendering compact_image has pictures",
             where="train.rendering",
-            fix="model=qwen2.5-vl-3b, or train.rendering=compact",
+            fix="model=qwen2.5-vl-3b, or train.rendering=compact train.pictures=false",
         )
 
 

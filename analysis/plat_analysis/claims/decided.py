@@ -139,7 +139,9 @@ def brief(names: Mapping[str, Sequence[str]], lines: Mapping[str, str], decisive
         in_part: True if the verdict's word says in how many rows the deciding kind was found.
     """
     count, rows = sum(map(len, names.values())), names[decisive]
-    finding = lines[rows[0]].partition(", " if decisive == SHORT else ", p ")[0].partition(";")[0]
+    name = rows[0] if lines[rows[0]].startswith(rows[0]) else ""  # which may have a comma
+    found_of_row = lines[rows[0]].removeprefix(name).partition(", " if decisive == SHORT else ", p ")[0]
+    finding = name + found_of_row.partition(";")[0]
     is_counted = len(rows) < count and decisive not in (OPEN, SHORT)  # by the word, such as `contradicted in 1 of 2`
     said = "" if in_part or decisive in SAID else decisive
     every = "" if in_part or is_counted or count == 1 else f"in {len(rows)} of {count}"
@@ -265,8 +267,9 @@ def _below(evidence: Iterable[RowEvidence]) -> str:
     """Return what is shown of rows that are too small: `a 5-point gain excluded`, or the published one is."""
     items = list(evidence)
     sizes = {gain(item.supposed, item.unit) for item in items if item.published is None}
-    if len(sizes) == 1 and len([item for item in items if item.published is None]) == len(items):
-        return f"{sizes.pop()} excluded"
+    if len(sizes) == 1:
+        published = any(item.published is not None for item in items)
+        return f"the published gain, or {sizes.pop()}, excluded" if published else f"{sizes.pop()} excluded"
     return "the published gain excluded"
 
 

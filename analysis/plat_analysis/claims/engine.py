@@ -260,7 +260,7 @@ def run_checks(frames: Frames, experiment: Experiment) -> tuple[list[Verdict], l
                 failures.append(Failure.of(f"the claim {name!r}", error, where))
                 continue
             ids = tuple(run for run in verdict.run_ids if run in ended)
-            of_paper = experiment.paper is not None
+            of_paper = experiment.paper is not None and not claim.get("ours")
             verdict = replace(verdict, id=name, says=str(claim.get("says", "")), run_ids=ids, of_paper=of_paper)
             scale = scale_in_words(part.experiment, ids)
             verdict = replace(verdict, expected=expected_statuses(claim, where), entry=claim, scale=scale)

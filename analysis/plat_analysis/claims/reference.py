@@ -93,7 +93,7 @@ def _sentences(experiment: Experiment, entry: Mapping[str, Any]) -> dict[str, Ea
 
 def asks(claim: Mapping[str, Any]) -> str:
     """Return a hash of a claim's entry without `says`, 16 hex digits."""
-    content = {key: value for key, value in claim.items() if key not in ("says", "expect")}
+    content = {key: value for key, value in claim.items() if key not in ("says", "expect", "ours")}
     return hashlib.sha256(canonical(content).encode()).hexdigest()[:16]
 
 

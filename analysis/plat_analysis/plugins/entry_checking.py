@@ -35,7 +35,7 @@ VALUES = ("baseline", "treatment")
 METRICS = ("metric", "metrics")
 MEASURES = ("measure", "measures", "outcome", "proxies", "signal", "signals", "rivals")
 NAMED = ("measures", "proxies", "signals", "rivals")  # name -> measure
-OF_A_CLAIM = ("check", "id", "says", "expect")  # its keys that are not arguments of its check
+OF_A_CLAIM = ("check", "id", "says", "expect", "ours")  # its keys that are not arguments of its check
 SIZES = {"looks": math.inf, "last": math.inf, "smallest": math.inf, "least": 1.0}  # above 0, and at most that
 
 
@@ -99,6 +99,8 @@ def _check_entry(
             fix=f"add `{own[0]}: <name>`",
         )
     function = builders.find(group, str(entry.get(own[0])), where)
+    if not isinstance(entry.get("ours", False), bool):
+        raise SpecError(f"ours is {entry['ours']!r}", where=where, fix="true: the paper does not claim it; or false")
     if own == OF_A_CLAIM:
         expected_statuses(entry, place(experiment, *path, "expect") if "expect" in entry else where)
     given = {name: value for name, value in entry.items() if name not in own}

@@ -41,7 +41,6 @@ LEGACY = {
     "mi.turns": 0,
     "model.vision_width": 0,
     "task.reward_noise": 0.0,
-    "train.pictures": False,
     "train.precheck": 0,
     "train.prompt_metrics": False,
 }
@@ -91,7 +90,8 @@ class EmbeddedTrainer(PolicyTrainer):
         "filter.within_group_rounding": "floor",
         "filter.kept": "own",
     }
-    operational_keys = ("train.micro_batch", "model.paper_name")
+    # train.pictures is a part of train.rendering (`with_pictures`)
+    operational_keys = ("train.micro_batch", "model.paper_name", "train.pictures")
     metrics = METRICS
     preload = ("plat_rl.embedded.train",)
     needs = staticmethod(needs_of_task)

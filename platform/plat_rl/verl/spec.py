@@ -77,7 +77,7 @@ def _check_that_it_sees(config: VerlRunConfig) -> None:
         raise SpecError(
             f"{config.model.paper_name} sees no pictures, and the rendering {rendering} has some",
             where="train.rendering",
-            fix="model.paper_name=Qwen2.5-VL-3B, or train.rendering=chat",
+            fix="model=qwen2.5-vl-3b, or train.rendering=chat train.pictures=false",
         )
 
 
@@ -106,7 +106,7 @@ class VerlTrainer(PolicyTrainer):
     name = "verl"
     version = "1.0"
     config_type = VerlRunConfig
-    operational_keys = ("verl.tokens_per_gpu", "verl.gpu_memory", "verl.offload", "model.paper_name")
+    operational_keys = ("train.pictures", "verl.tokens_per_gpu", "verl.gpu_memory", "verl.offload", "model.paper_name")
     metrics = VERL_METRICS
     stall_after = 3600.0  # saving a large model, or starting it on many GPUs, takes long
     disk_bytes = staticmethod(checkpoint_bytes)

@@ -80,7 +80,8 @@ def plan_record(experiment: Experiment, runs: Sequence[str]) -> PlanRecord:
     """Return the plan of an experiment with `decide`; `runs` are the ids of one run of each seed."""
     assert experiment.decide is not None
     judged = [
-        {key: value for key, value in claim.items() if key not in ("says", "expect")} for claim in experiment.claims
+        {key: value for key, value in claim.items() if key not in ("says", "expect", "ours")}
+        for claim in experiment.claims
     ]
     claims = json.dumps(judged, sort_keys=True, default=str)
     digest = hashlib.sha256(claims.encode()).hexdigest()[:12]
