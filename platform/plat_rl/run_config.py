@@ -95,8 +95,8 @@ class TrainConfig:
     temperature: float = number(1.0, above=0)  # of the sampling in rollouts
     # what the policy sees of an episode: the present state | everything so far
     context: str = choice("current", "full")
-    # how observations are written: few tokens, for stand-ins | natural language, for real LLMs | with a picture of the
-    # board: few tokens | natural language
+    # how observations are written: few tokens, for stand-ins | natural language, for real LLMs | few tokens and a
+    # picture of the board | natural language and a picture of the board
     rendering: str = choice("compact", "chat", "compact_image", "chat_image")
     pictures: bool = False  # show the board as a picture whatever the scale's rendering: adds `_image` to it
     checkpoint_every: int = number(10, minimum=1)  # from one checkpoint to the next [iterations]

@@ -158,7 +158,8 @@ def check_rendering(config: RunConfig) -> None:
         raise SpecError(
             f"a stand-in model knows only the compact renderings, not {rendering}",
             where="train.rendering",
-            fix=f"train.rendering={rendering.replace('chat', 'compact')}, or name a real checkpoint with model.path",
+            fix=f"train.rendering={rendering.replace('chat', 'compact')}, or name a real checkpoint with model.path"
+            + " trainer=verl" * rendering.endswith("_image"),
         )
     if rendering == "compact_image" and not model.vision_width:
         raise SpecError(

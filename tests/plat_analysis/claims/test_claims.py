@@ -32,6 +32,23 @@ def row(mean, published=None, spread=2.0, seeds=5, wanted=None):
     return RowEvidence(over_replicates(replicates, wanted=wanted or seeds), published)
 
 
+def test_what_is_excluded_names_both_sizes_where_only_some_rows_are_published():
+    said = {
+        count: decide_rows({str(at): row(0, published=16 if at < count else None) for at in range(3)}).deciding
+        for count in (0, 1, 3)
+    }
+    assert said == {
+        0: "a 5-point gain excluded in 3 of 3",
+        1: "the published gain, or a 5-point gain, excluded in 3 of 3",
+        3: "the published gain excluded in 3 of 3",
+    }
+
+
+def test_a_row_with_a_comma_in_its_name_is_named_whole():
+    said = decide_rows({"text input, GRPO": row(1, seeds=2)}).deciding
+    assert "text input, GRPO" in said and "seeds" in said, said
+
+
 @pytest.mark.parametrize(
     "rows, status",
     [
@@ -209,6 +226,16 @@ def test_a_restricted_matrix_is_named_in_the_verdict(make_experiment, make_frame
     experiment = make_experiment(rows=["PPO"], tasks=["sokoban"], claims=claims, left_out={"seed": [1]})
     (verdict,), _ = run_checks(make_frames(experiment), experiment)
     assert "only:" not in verdict.detail
+
+
+def test_a_claim_of_our_own_is_of_no_paper(make_experiment, make_frames):
+    """`reproduced` is said of what the paper says."""
+    claim = {"check": "mean_delta_positive", "says": "it helps"}
+    claims = [{"id": "theirs", **claim}, {"id": "own", "ours": True, **claim}]
+    experiment = make_experiment(rows=["PPO"], tasks=["sokoban"], claims=claims)
+    verdicts, failures = run_checks(make_frames(experiment), experiment)
+    assert experiment.paper and not failures
+    assert {verdict.id: verdict.of_paper for verdict in verdicts} == {"theirs": True, "own": False}
 
 
 @pytest.mark.parametrize("seeds, size, spread", [(5, 5, 3), (6, 5, 3), (8, 4, 3), (10, 2, 3)])
