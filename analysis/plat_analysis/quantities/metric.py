@@ -158,6 +158,7 @@ TAKEN: Mapping[str, Way] = {
     "least": Way(partial(_extreme, index_of=np.argmin), _is_true, "true", "true"),
     "most": Way(partial(_extreme, index_of=np.argmax), _is_true, "true", "true"),
 }
+UNBOUNDED = ("slope", "change")  # of a share they may be below 0, and above 1
 JOINED: Mapping[str, tuple[str, Callable[[Values, Values], Values]]] = {
     "minus": ("−", np.subtract),
     "over": ("/", _ratio),
@@ -206,7 +207,7 @@ def quantity(given: str | Mapping[str, Any], name: str = "", results: Results | 
         name or f" {JOINED[joint][0] if joint else ''} ".join(metrics),
         _measure(metrics, joint, way, value, scale),
         factor=100.0 if share else 1.0,
-        bounds=(0.0, 100.0) if share and way != "slope" and not joint and scale is None else None,
+        bounds=(0.0, 100.0) if share and way not in UNBOUNDED and not joint and scale is None else None,
         digits=given.get("digits", 1 if share or way == "steps_to" else 2),
         seedless=way == "at" and value == "start",
         metrics=tuple(metrics),

@@ -157,6 +157,8 @@ def test_a_change_is_of_the_means_of_the_first_and_the_last_part(make_experiment
     assert measure(make_experiment, change, points[:3]).value == pytest.approx(20 / 4 - 1)
     assert measure(make_experiment, change, points[:1]) == Absent("one measurement has no change")
     assert measure(make_experiment, change, [(1, 0.0), (2, 3.0)]) == Absent("its first part is zero")
+    assert quantity({**change, "percent": True}).bounds is None  # a fall of 3 % had the interval [0.0, 5.2]
+    assert quantity({"metric": "cost", "at": "end", "percent": True}).bounds == (0.0, 100.0)
 
 
 @pytest.mark.parametrize("parts", [0.2, {"first": 0.2}, {"first": 0.2, "last": 0.6}, {"first": 0, "last": 0.2}])
