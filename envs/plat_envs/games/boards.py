@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -50,9 +51,9 @@ class BoardEpisode(Episode):
         self._seed = seed
         return super().reset(seed, noise)
 
+    @abstractmethod
     def _marked(self) -> list[str]:
         """Return the symbol of each cell of the board, row by row."""
-        raise NotImplementedError
 
     def _picture(self) -> Picture:
         from plat_envs.games import pictures  # needs numpy and Pillow, which text does not

@@ -222,7 +222,7 @@ def _tile(game: str, symbol: str, px: int) -> Picture:
 
 @lru_cache(maxsize=4096)
 def palette_of(game: str, place: str | None = None) -> Palette:
-    """Return the fixed palette, or one of its own for each text `place`, such as "train/7"."""
+    """Return the fixed palette, or another one for each text `place`, such as "train/7"."""
     rng = None if place is None else random.Random(f"palette/{game}/{place}")
     light = 1.0 if rng is None else rng.uniform(DARKEST, 1.0)
     colours = []

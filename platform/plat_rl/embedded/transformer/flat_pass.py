@@ -259,7 +259,7 @@ def make_layout(weights: Weights, batch: Batch, pad: int) -> Layout:
     prompt_block = Block(count, longest_prompt, torch.from_numpy(number), torch.from_numpy(first), None, mask)
     blocks, fed, targets = [], [ids.flatten()[prompt_block.flat]], []
     where = positions_of(ids.numpy()) if weights.vision is not None else None
-    if where is not None:  # a text goes on at another position than its length
+    if where is not None:  # text continues at another position than the length
         whole = where[np.arange(count), whole, 0]
     positions = [first % longest_prompt]
     starts = np.cumsum(lengths) - lengths  # of each row among all response tokens
