@@ -6,8 +6,8 @@ its picture. Prompts with other pictures are other tuples of ids, wherever ids a
 the order in which pictures are seen, so a resumed run has the ids of an uninterrupted one.
 
 The positions of M-RoPE are those of transformers' `Qwen2_5_VLModel.get_rope_index`: (time, height, width) of a patch
-are (s, s + row, s + column), where s is the position after the text before the picture, and the text continues after the
-largest of them. All three of a text token are equal.
+are (s, s + row, s + column), where s is the position after the text before the picture, and the text continues after
+the largest of them. All three of a text token are equal.
 """
 
 from __future__ import annotations
