@@ -6,12 +6,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from tiny_vision import END, PAD, START, load_model, make_checkpoint, picture
 
+from plat_rl.embedded.base_model.base_record import shipped_base
+from plat_rl.embedded.scoring import log_likelihoods
+from plat_rl.embedded.transformer import hf
+from plat_rl.embedded.transformer.model import unpack
+from plat_rl.embedded.transformer.tokenizer import WordTokenizer
+from plat_rl.environments import make_environments
+from plat_rl.verl.rollouts.verl_episode import dialogue_of
 from plat_rl.verl.settings.verl_config import VerlRunConfig
-from plat_rl.verl.vision.pictures import Picture, Prompt
+from plat_rl.verl.vision.pictures import Picture, Prompt, pictures_of
 from plat_rl.verl.vision.processor import VisionProcessor, load_processor
 
 pytestmark = [pytest.mark.verl, pytest.mark.filterwarnings("ignore")]  # what transformers imports warns of its future
@@ -118,3 +126,32 @@ def test_the_gradient_of_an_update_is_that_of_transformers(
     for name, gradient in theirs.items():
         assert torch.allclose(answer["gradients"][name], gradient, atol=1e-5, rtol=1e-4), name
         assert "visual" not in name or gradient.abs().max() > 0, name
+
+
+def test_both_trainers_give_one_batch_the_same_scores(
+    ask_verl: Ask, as_json: Callable[..., str], make_config: Callable[..., VerlRunConfig]
+) -> None:
+    """Real boards under the shipped base: the embedded trainer reads patches as ids, verl as pixel values."""
+    config = make_config("task=sokoban", "model=qwen2.5-vl-3b", "train.pictures=true")
+    base = shipped_base(config.model)
+    assert base is not None
+    vision, words = load_processor(str(base.folder)), WordTokenizer(vision=True)
+    dialogue = dialogue_of("compact_image", None, vision)
+    (environment,) = make_environments(config, "train", 1)
+    boards = [environment.reset(seed) for seed in range(4)]
+    said = [tuple(words.encode(text)) for text in ("box 3 3 so up </think>", "let me try this way </think>")]
+    pairs = [
+        (Prompt(tuple(dialogue.prompt(board)), tuple(map(Picture.of, pictures_of(board)))), reasoning)
+        for board in boards
+        for reasoning in said
+    ]
+    case = {"role": "score", "config": as_json(config), "model": str(base.folder), "pairs": pairs, "tokens": 120,
+            "temperature": 1.0}  # fmt: skip
+    (answer,) = ask_verl([case])
+    shape, flat = hf.load(base.folder)
+    lengths = np.array([len(reasoning) for reasoning in said])
+    padded = np.array([[*reasoning, *[words.pad] * (int(lengths.max()) - len(reasoning))] for reasoning in said])
+    prompted = [tuple(words.prompt(board)) for board in boards]
+    scores = log_likelihoods(unpack(shape, flat), prompted, padded, lengths, words.pad)
+    assert answer["scores"] == pytest.approx(scores.T.flatten().tolist(), abs=1e-4)
+    assert len({round(score, 2) for score in answer["scores"]}) > 4, "boards are told apart"
