@@ -1,7 +1,7 @@
 """Draw docs/images/boards.png: `python -m tools.boards_picture`.
 
-A row for each grid game, with the same board at 8 pixels a cell (enlarged four times) and at 28, in the fixed palette
-and in one of its own, and blank. The boards have every tile.
+A row for each grid game, with the same board at 8 pixels a cell (enlarged four times) and at 28, in the fixed palette,
+in the palette of an instance, and blank. The boards have every tile.
 """
 
 from __future__ import annotations

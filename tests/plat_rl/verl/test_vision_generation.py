@@ -14,7 +14,7 @@ from plat_rl.verl.cpu import generation
 from plat_rl.verl.cpu.generation import Request, generate
 from plat_rl.verl.vision.processor import VisionProcessor, load_processor
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # what transformers imports warns of its own future
+pytestmark = pytest.mark.filterwarnings("ignore")  # the imports of transformers give FutureWarnings
 EOS = frozenset({2})
 
 

@@ -20,7 +20,7 @@ from plat_rl.verl.cpu.repairs import load_critic
 from plat_rl.verl.cpu.vision_repairs import _Unpacked, right_positions
 from plat_rl.verl.vision.processor import load_processor
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # what transformers and verl import warns of its own future
+pytestmark = pytest.mark.filterwarnings("ignore")  # the imports of transformers and verl give FutureWarnings
 
 
 @pytest.fixture(scope="module")

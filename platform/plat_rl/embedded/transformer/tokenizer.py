@@ -68,7 +68,7 @@ class WordTokenizer:
             raise RunError(
                 f"an observation has {words.count(IMAGE)} places {IMAGE} for {len(observation.images)} pictures",
                 where="task",
-                fix=f"the environment writes {IMAGE} once for each picture, as a word of its own",
+                fix=f"the environment writes {IMAGE} once for each picture, as a separate word",
             )
         start, end = self.ids[VISION_START], self.ids[VISION_END]
         ids = []

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from transformers.modeling_outputs import TokenClassifierOutput
 from transformers.models.qwen2_5_vl.modeling_qwen2_5_vl import Qwen2_5_VLModel, Qwen2_5_VLPreTrainedModel
 
-# Names in checkpoints -> names here. transformers knows this only of its own classes.
+# Names in checkpoints -> names here. transformers has this mapping for its classes alone.
 NAMES = {r"^visual\.": "model.visual.", r"^model\.(?!language_model\.|visual\.)": "model.language_model."}
 
 
